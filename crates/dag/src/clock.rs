@@ -28,8 +28,9 @@ use crate::{AddressError, Node};
 #[derive(Debug)]
 pub struct Clock(Arc<Shared>);
 
-/// Reads the live node of a [`Clock`], from any thread, in nanoseconds.
+/// Reads the live node of a [`Clock`], from any thread.
 ///
+/// The position costs about a nanosecond, the node about a hundred: two shared texts and the address of its parent.
 /// A view outlives its clock: it then shows the last node.
 #[derive(Debug, Clone)]
 pub struct ClockView(Arc<Shared>);

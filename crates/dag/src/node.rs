@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -18,8 +18,7 @@ const SEQ_DIGITS: usize = 19;
 /// and one place in the order (name, nonce, position), whatever their parents are. A parent is the address of the
 /// node before, kept beside the identity because a record may carry it.
 ///
-/// A clone copies no text: name, nonce and parent are shared. The address of a predecessor is computed when
-/// [`parent`](Self::parent) is asked for the first time, not by [`next`](Self::next).
+/// A clone copies no text and allocates nothing: name, nonce and parent are shared.
 ///
 /// `Display` shows `name@nonce:seq`, for people; the [`Address`] is for programs. With serde a node is the
 /// map `{name, nonce, seq, parent}`, the parent an address or null.
@@ -41,18 +40,7 @@ pub struct Node {
     name: Arc<str>,
     nonce: Arc<str>,
     seq: u64,
-    parent: Parent,
-}
-
-/// How a node knows its parent.
-#[derive(Clone)]
-enum Parent {
-    None,
-    /// Set by a caller, or by a branch.
-    Given(Address),
-    /// The position before, in the same run. The address is computed at the first question, since most nodes of
-    /// a running job are never asked. Only a node with a position above 0 holds this.
-    Previous(OnceLock<Address>),
+    parent: Option<Address>,
 }
 
 impl Node {
@@ -77,7 +65,7 @@ impl Node {
     pub fn new(name: &str, nonce: &str, seq: u64) -> Result<Self, AddressError> {
         check(name, nonce)?;
         check_seq(seq)?;
-        Ok(Self { name: Arc::from(name), nonce: Arc::from(nonce), seq, parent: Parent::None })
+        Ok(Self { name: Arc::from(name), nonce: Arc::from(nonce), seq, parent: None })
     }
 
     /// Shows the name of the run.
@@ -115,19 +103,13 @@ impl Node {
     /// A node that was decoded from an address carries none, even when edges to it were recorded.
     #[must_use]
     pub fn parent(&self) -> Option<&Address> {
-        match &self.parent {
-            Parent::None => None,
-            Parent::Given(address) => Some(address),
-            Parent::Previous(address) => Some(
-                address.get_or_init(|| Address::encode(&self.name, &self.nonce, self.seq.saturating_sub(1))),
-            ),
-        }
+        self.parent.as_ref()
     }
 
     /// Replaces the parent; `None` takes it away.
     #[must_use]
     pub fn with_parent(mut self, parent: Option<Address>) -> Self {
-        self.parent = parent.map_or(Parent::None, Parent::Given);
+        self.parent = parent;
         self
     }
 
@@ -161,7 +143,7 @@ impl Node {
             return Err(AddressError::BranchOntoItself { node: self.to_string() });
         }
         let name = if *name == *self.name { Arc::clone(&self.name) } else { Arc::from(name) };
-        Ok(Self { name, nonce: Arc::clone(nonce.shared()), seq: 0, parent: Parent::Given(self.address()) })
+        Ok(Self { name, nonce: Arc::clone(nonce.shared()), seq: 0, parent: Some(self.address()) })
     }
 
     /// Says whether two nodes belong to one run: the same name and nonce.
@@ -182,19 +164,15 @@ impl Node {
 
     /// The node at `seq` of this run, without a parent. The caller knows that `seq` is possible.
     pub(crate) fn sibling(&self, seq: u64) -> Self {
-        Self { name: Arc::clone(&self.name), nonce: Arc::clone(&self.nonce), seq, parent: Parent::None }
+        Self { name: Arc::clone(&self.name), nonce: Arc::clone(&self.nonce), seq, parent: None }
     }
 
     /// The node at `seq` of this run with the position before as its parent. The caller knows that `seq` is
     /// possible and not 0.
     pub(crate) fn after_previous(&self, seq: u64) -> Self {
         debug_assert!(seq > 0 && seq <= Self::MAX_SEQ);
-        Self {
-            name: Arc::clone(&self.name),
-            nonce: Arc::clone(&self.nonce),
-            seq,
-            parent: Parent::Previous(OnceLock::new()),
-        }
+        let parent = Address::encode(&self.name, &self.nonce, seq.saturating_sub(1));
+        Self { name: Arc::clone(&self.name), nonce: Arc::clone(&self.nonce), seq, parent: Some(parent) }
     }
 
     fn identity(&self) -> (&str, &str, u64) {

@@ -20,7 +20,9 @@ impl Nonce {
     /// Makes a nonce of eight random bytes.
     #[must_use]
     pub fn from_random(bytes: [u8; 8]) -> Self {
-        Self(Arc::from(format!("{:016x}", u64::from_be_bytes(bytes))))
+        let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+        let text: String = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+        Self(Arc::from(text))
     }
 
     /// Shows the nonce as text.
