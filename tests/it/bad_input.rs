@@ -1,0 +1,199 @@
+//! Bad input: each line of the list has a test with its message. An error says what, where and what to do;
+//! it is never a panic, never a signal, and loses nothing.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+use waycairn_tests::{Root, text};
+
+use crate::{STEPS, program, trained};
+
+fn root() -> Root {
+    Root::new(program())
+}
+
+#[test]
+fn no_such_file() {
+    let root = root();
+    root.run(&["train", "--text", "absent.txt"]).fails_with(1, &["absent.txt", "no such file"]);
+    assert!(!root.path().join("objects/values").exists(), "a refused launch leaves no store");
+}
+
+#[test]
+fn an_empty_text() {
+    let root = root();
+    let file = root.file("empty.txt", "");
+    root.run(&["train", "--text", &file]).fails_with(1, &["empty.txt", "empty"]);
+}
+
+#[test]
+fn a_text_shorter_than_one_context() {
+    let root = root();
+    let file = root.file("short.txt", "too short");
+    root.run(&["train", "--text", &file]).fails_with(1, &["short.txt", "context"]);
+}
+
+#[test]
+fn a_text_that_is_not_utf_8_names_the_offset() {
+    let root = root();
+    let mut bytes = text(4_000).into_bytes();
+    bytes[1_234] = 0xff;
+    let file = root.file("latin.txt", bytes);
+    root.run(&["train", "--text", &file]).fails_with(1, &["latin.txt", "1234", "UTF-8"]);
+}
+
+#[test]
+fn a_folder_in_place_of_the_text() {
+    let root = root();
+    let folder = root.folder().display().to_string();
+    root.run(&["train", "--text", &folder]).fails_with(1, &[&folder]);
+}
+
+#[test]
+fn a_root_that_is_a_file() {
+    let root = root();
+    fs::write(root.path(), "something of the user's").expect("a file");
+    for words in [&["train"][..], &["nodes"], &["query"]] {
+        root.run(words).fails_with(1, &["root"]);
+    }
+    assert_eq!(fs::read_to_string(root.path()).expect("still there"), "something of the user's");
+}
+
+#[test]
+fn an_unwritable_root() {
+    // Permission bits do not hold for every user who runs tests; the kernel's own folders do.
+    if !Path::new("/sys/kernel").exists() {
+        eprintln!("SKIPPED: no folder here that nobody may write to");
+        return;
+    }
+    let root = root();
+    let run = waycairn_tests::Run::of(
+        std::process::Command::new(program()).args(["train", "--root", "/sys/kernel/waycairn"]),
+    );
+    run.fails_with(1, &["/sys/kernel"]);
+    drop(root);
+}
+
+#[test]
+fn a_root_of_a_newer_format_version() {
+    let root = root();
+    fs::create_dir_all(root.path().join("objects/values")).expect("a root");
+    fs::write(root.path().join("FORMAT"), "waycairn 9.0\n").expect("a marker");
+    for words in [&["train"][..], &["nodes"], &["query", "seq >= 0"]] {
+        root.run(words).fails_with(1, &["9.0", "newer"]);
+    }
+}
+
+#[test]
+fn an_unknown_node_names_the_nearest() {
+    trained().run(&["show", "shakespear:3"]).fails_with(1, &["shakespear:3", "shakespeare"]);
+    trained().run(&["show", "shakespeare:99999"]).fails_with(1, &["shakespeare:99999"]);
+}
+
+#[test]
+fn an_ambiguous_address_prefix_lists_the_candidates() {
+    let node = trained().json(&["show", "shakespeare:0"]);
+    let address = node["node"].as_str().expect("an address");
+    // Every node of the run shares the beginning of its address.
+    trained().run(&["show", &address[..10]]).fails_with(1, &[&address[..10], "shakespeare@"]);
+}
+
+#[test]
+fn a_node_without_a_checkpoint_names_the_nearest_ones() {
+    let last = format!("shakespeare:{}", STEPS - 2);
+    trained().run(&["sample", &last]).fails_with(1, &["checkpoint", "shakespeare@"]);
+    let plugin = waycairn_tests::plugin("summary").display().to_string();
+    trained().run(&["analyze", "--plugin", &plugin, "--at", &last]).fails_with(1, &["checkpoint", "shakespeare@"]);
+}
+
+#[test]
+fn a_malformed_expression_shows_the_place() {
+    trained().run(&["query", "val/loss < and 2"]).fails_with(1, &["val/loss < and 2", "^"]);
+    let json = trained().run(&["query", "val/loss <", "--format", "json"]);
+    assert_eq!(json.status, Some(1), "{json}");
+    let error: Value = serde_json::from_str(json.err.trim()).expect("a JSON error");
+    for part in ["code", "what", "why", "next"] {
+        assert!(error["error"][part].is_string(), "{json}");
+    }
+}
+
+#[test]
+fn an_unknown_field_names_the_nearest() {
+    let run = trained().run(&["query", "--keys", "val/los", "--format", "json"]);
+    assert_eq!(run.status, Some(0), "{run}");
+    assert_eq!(run.out.trim(), "[]", "{run}");
+    assert!(run.err.contains("val/los") && run.err.contains("val/loss"), "{run}");
+}
+
+#[test]
+fn a_file_that_is_no_plugin() {
+    let root = trained();
+    let file = root.file("not-a-plugin.so", "just text");
+    let run = root.run(&["analyze", "--plugin", &file, "--at", "shakespeare"]);
+    run.fails_with(1, &["not-a-plugin.so"]);
+}
+
+#[test]
+fn a_truncated_library() {
+    let root = trained();
+    let whole = fs::read(waycairn_tests::plugin("summary")).expect("the plugin");
+    for length in [0, 1, 63, 64, 4_096, whole.len() / 2, whole.len() - 1] {
+        let file = root.file(&format!("cut-{length}.so"), &whole[..length]);
+        root.run(&["analyze", "--plugin", &file, "--at", "shakespeare"]).fails_with(1, &[&file]);
+    }
+}
+
+#[test]
+fn a_checkpoint_with_a_flipped_byte_suggests_an_older_one() {
+    let root = root();
+    let file = root.file("input.txt", text(20_000));
+    let words = ["train", "--text", &file, "--name", "flip", "--preset", "tiny", "--steps", "40"];
+    root.json(&words);
+    let shown = root.json(&["show", "flip:39"]);
+    let blob = shown["blob"].as_str().expect("the last node has a blob");
+    let model = Path::new(blob).join("checkpoint/model.safetensors");
+    let mut bytes = fs::read(&model).expect("the weights");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&model, bytes).expect("damage");
+    root.run(&["sample", "flip:39"]).fails_with(1, &["model.safetensors", "flip@"]);
+    // The damaged checkpoint was not the only one: the older still loads.
+    assert_eq!(root.run(&["sample", "flip:19", "--tokens", "4"]).status, Some(0));
+}
+
+#[test]
+fn a_second_launch_of_a_running_run_names_the_holder() {
+    let root = root();
+    let file = root.file("input.txt", text(20_000));
+    let words = ["train", "--text", &file, "--name", "busy", "--preset", "tiny", "--steps", "100000"];
+    let mut first = root.command(words).stdout(std::process::Stdio::null()).spawn().expect("a launch");
+    let started = std::time::Instant::now();
+    while root.json(&["nodes"]).as_array().is_none_or(Vec::is_empty) {
+        assert!(started.elapsed().as_secs() < 60, "the first launch records nothing");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let second = root.run(&words);
+    let pid = first.id().to_string();
+    first.kill().expect("kill");
+    first.wait().expect("wait");
+    second.fails_with(1, &[&pid, "busy"]);
+}
+
+#[test]
+fn the_same_name_with_other_settings_begins_a_new_run() {
+    let root = root();
+    let file = root.file("input.txt", text(20_000));
+    let mut words = vec!["train", "--text", &file, "--name", "twice", "--preset", "tiny", "--steps", "4"];
+    root.json(&words);
+    words.extend(["--seed", "7"]);
+    let run = root.run(&words);
+    assert_eq!(run.status, Some(0), "{run}");
+    assert!(run.err.contains("other settings") || run.out.contains("other settings"), "{run}");
+    assert_eq!(root.json(&["nodes"]).as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn a_setting_that_does_not_exist_names_the_nearest() {
+    let run = root().run(&["train", "--set", "learning_rat=1"]);
+    run.fails_with(1, &["learning_rat", "learning_rate"]);
+}

@@ -1,0 +1,180 @@
+//! The tour of the README, command by command, on one root.
+
+use serde_json::Value;
+use waycairn_tests::{Root, text};
+
+use crate::{STEPS, program, trained};
+
+fn rows(value: &Value) -> &[Value] {
+    value.as_array().expect("an array")
+}
+
+#[test]
+fn train_without_any_input_uses_the_embedded_text() {
+    let root = Root::new(program());
+    let report = root.json(&["train", "--preset", "tiny", "--steps", "3"]);
+    assert_eq!(report["status"], "finished");
+    assert_eq!(report["steps"], 3);
+    assert_eq!(report["resumed_from"], Value::Null);
+    let again = root.json(&["train", "--preset", "tiny", "--steps", "3"]);
+    assert_eq!(again["status"], "skipped", "the same command again finds it finished");
+    assert_eq!(again["node"], report["node"]);
+}
+
+#[test]
+fn nodes_lists_runs_with_their_checkpoints() {
+    let runs = trained().json(&["nodes"]);
+    let run = rows(&runs).iter().find(|run| run["name"] == "shakespeare").expect("the run");
+    assert_eq!(run["nodes"], STEPS);
+    assert_eq!(run["seq"], STEPS - 1);
+    assert_eq!(run["checkpoints"], serde_json::json!([19, 39, STEPS - 1]));
+    assert_eq!(run["finished"], true);
+    for time in ["started", "written"] {
+        let text = run[time].as_str().expect("a time");
+        assert!(text.len() == 27 && text.ends_with('Z'), "`{text}` is RFC 3339 with microseconds");
+    }
+}
+
+#[test]
+fn show_gives_one_node_whole() {
+    let node = trained().json(&["show", "shakespeare:19"]);
+    assert_eq!((&node["name"], &node["seq"]), (&Value::from("shakespeare"), &Value::from(19)));
+    assert!(node["fields"]["train/loss"].is_f64() && node["fields"]["val/loss"].is_f64());
+    assert_eq!(node["fields"]["train/step"], 20);
+    assert_eq!(rows(&node["parents"]).len(), 1);
+    assert_eq!(node["checkpoint"]["complete"], true);
+    let files: Vec<&str> =
+        rows(&node["checkpoint"]["files"]).iter().filter_map(|f| f.as_str().or(f["name"].as_str())).collect();
+    for name in ["model.safetensors", "optimizer.safetensors", "state.json", "rng.npy", "config.toml",
+        "tokenizer.json", "job.json", "manifest.json"]
+    {
+        assert!(files.contains(&name), "{name} in {files:?}");
+    }
+}
+
+#[test]
+fn query_filters_on_folded_values_in_every_format() {
+    let root = trained();
+    let found = root.json(&["query", "has val/loss and seq >= 30", "--keys", "train/loss,val/loss"]);
+    assert_eq!(rows(&found).len(), 2, "{found}");
+    let csv = root.run(&["query", "has val/loss", "--keys", "train/loss,val/loss", "--format", "csv"]);
+    assert_eq!(csv.status, Some(0), "{csv}");
+    assert!(csv.out.lines().next().is_some_and(|head| head.contains("train/loss") && head.contains("val/loss")));
+    assert_eq!(csv.out.lines().count(), 4, "{csv}");
+    for format in ["table", "jsonl"] {
+        assert_eq!(root.run(&["query", "has val/loss", "--format", format]).status, Some(0));
+    }
+    for format in ["parquet", "arrow"] {
+        let file = root.folder().join(format!("answer.{format}")).display().to_string();
+        let run = root.run(&["query", "has val/loss", "--format", format, "-o", &file]);
+        assert_eq!(run.status, Some(0), "{run}");
+        assert!(std::fs::metadata(file).expect("the answer").len() > 100);
+    }
+    let best = root.json(&["query", "has val/loss", "--sort", "val/loss", "--limit", "1", "--keys", "val/loss"]);
+    assert_eq!(rows(&best).len(), 1);
+}
+
+#[test]
+fn sql_reads_logical_nodes() {
+    let table = trained().json(&["sql", "SELECT count(*) AS n FROM nodes WHERE _x_name = 'shakespeare'"]);
+    assert_eq!(table[0]["n"], STEPS);
+}
+
+#[test]
+fn a_branch_has_its_base_as_parent_and_lineage_draws_it() {
+    let root = Root::new(program());
+    let file = root.file("input.txt", text(20_000));
+    root.json(&["train", "--text", &file, "--name", "trunk", "--preset", "tiny", "--steps", "20"]);
+    root.json(&["train", "--branch", "trunk:19", "--name", "warmer", "--set", "learning_rate=3e-3",
+        "--steps", "30"]);
+    let first = root.json(&["show", "warmer:0"]);
+    let base = root.json(&["show", "trunk:19"]);
+    assert_eq!(first["parents"], serde_json::json!([base["node"]]));
+    assert_eq!(first["fields"]["train/step"], 21, "a branch goes on with the optimizer's step");
+    let drawn = root.run(&["lineage", "warmer"]);
+    assert_eq!(drawn.status, Some(0), "{drawn}");
+    assert!(drawn.out.contains("trunk") && drawn.out.contains("warmer"), "{drawn}");
+    let graph = root.json(&["lineage", "warmer"]);
+    assert!(!rows(&graph["edges"]).is_empty() && rows(&graph["cycles"]).is_empty());
+}
+
+#[test]
+fn plugins_case_05_an_analysis_attaches_to_the_past_node_without_ticking() {
+    let root = Root::new(program());
+    let file = root.file("input.txt", text(20_000));
+    root.json(&["train", "--text", &file, "--name", "past", "--preset", "tiny", "--steps", "11",
+        "--set", "checkpoint_every=3"]);
+    let model = |node: &Value| {
+        let blob = std::path::PathBuf::from(node["blob"].as_str().expect("a blob"));
+        std::fs::read(blob.join("checkpoint/model.safetensors")).expect("the weights")
+    };
+    let before = root.json(&["show", "past:2"]);
+    let bytes = model(&before);
+    let plugin = waycairn_tests::plugin("summary").display().to_string();
+    let words = ["analyze", "--plugin", &plugin, "--at", "past:2"];
+    let attached = root.json(&words);
+    assert_eq!(attached[0]["status"], "attached", "{attached}");
+    let after = root.json(&["show", "past:2"]);
+    assert_eq!(after["artifacts"][0]["suffix"], "summary", "{after}");
+    assert_eq!(model(&after), bytes, "the checkpoint is untouched");
+    for (key, value) in before["fields"].as_object().expect("fields") {
+        assert_eq!(&after["fields"][key], value, "`{key}` was the node's own");
+    }
+    assert_eq!(root.json(&["show", "past"])["seq"], 10, "the newest by sequence is as before");
+    assert_eq!(root.json(&["show", "latest"])["seq"], 2, "the latest write stands at the past node");
+    let trained = root.json(&["sql",
+        "SELECT count(*) AS n FROM records WHERE _x_seq = 2 AND \"train/loss\" IS NOT NULL"]);
+    assert_eq!(trained[0]["n"], 1, "no record says that it was trained again");
+    assert_eq!(root.json(&words)[0]["status"], "skipped", "the same again is already attached");
+    let mut forced = words.to_vec();
+    forced.push("--force");
+    assert_eq!(root.json(&forced)[0]["status"], "attached");
+
+    let artifact = root.json(&["artifact", "past:2", "summary"]);
+    assert!(artifact.is_object(), "{artifact}");
+}
+
+#[test]
+fn a_sample_continues_the_prompt() {
+    let run = trained().run(&["sample", "shakespeare", "--prompt", "stone ", "--tokens", "20", "--seed", "1"]);
+    assert_eq!(run.status, Some(0), "{run}");
+    assert!(run.out.contains("stone "), "{run}");
+    assert!(run.out.trim_end().chars().count() >= 20, "{run}");
+    let again = trained().run(&["sample", "shakespeare", "--prompt", "stone ", "--tokens", "20", "--seed", "1"]);
+    assert_eq!(run.out, again.out, "the same seed, the same text");
+}
+
+#[test]
+fn identity_case_17_a_copied_root_resolves_in_its_new_place() {
+    let root = Root::new(program());
+    root.json(&["train", "--preset", "tiny", "--steps", "2", "--name", "moved"]);
+    let elsewhere = root.folder().join("elsewhere");
+    std::fs::rename(root.path(), &elsewhere).expect("a move");
+    let there = elsewhere.display().to_string();
+    let words = ["show", "moved", "--format", "json", "--root", &there];
+    let shown = waycairn_tests::Run::of(std::process::Command::new(program()).args(words)).json();
+    assert!(shown["blob"].as_str().is_some_and(|blob| blob.starts_with(&there)), "{shown}");
+    let words = ["sample", "moved", "--tokens", "3", "--root", &there];
+    assert_eq!(waycairn_tests::Run::of(std::process::Command::new(program()).args(words)).status, Some(0));
+}
+
+#[test]
+fn the_program_says_what_it_is() {
+    let words = ["--version", "--format", "json"];
+    let version = waycairn_tests::Run::of(std::process::Command::new(program()).args(words)).json();
+    for key in ["version", "formats", "api", "devices"] {
+        assert!(!version[key].is_null(), "{version}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let run = waycairn_tests::Run::of(std::process::Command::new(program()).args(["completions", shell]));
+        assert!(run.status == Some(0) && run.out.contains("lineage"), "{run}");
+    }
+}
+
+#[test]
+fn an_empty_root_gives_empty_answers() {
+    let root = Root::new(program());
+    assert_eq!(root.run(&["nodes", "--format", "json"]).out.trim(), "[]");
+    assert_eq!(root.run(&["query", "--format", "json"]).out.trim(), "[]");
+    assert!(!root.path().exists(), "a reader creates nothing");
+}
