@@ -4,8 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::temporary::{self, Kind, Temporary};
-use crate::{CommitError, system};
+use crate::{CommitError, system, temporary};
 
 /// Makes a folder and the missing ones above it. One that exists is fine.
 ///
@@ -84,19 +83,28 @@ pub fn remove_file(path: &Path) -> Result<(), CommitError> {
 ///
 /// # Errors
 ///
-/// [`CommitError::Io`] names what could not be removed.
+/// [`CommitError::NotAFolder`] for a file or a symbolic link, which stays; [`CommitError::Io`] names what could not be
+/// removed.
 pub fn remove_dir_all(path: &Path) -> Result<(), CommitError> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => return Err(CommitError::NotAFolder { path: path.to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(CommitError::io("look at", path)(error)),
+    }
     let parent = system::parent(path)?;
     let aside = temporary::beside(path)?;
     match system::rename(path, &aside) {
+        Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        result => result.map_err(CommitError::io("rename", path))?,
+        // Layered file systems cannot rename a folder of a lower layer; nor can one a mount point.
+        Err(error) if matches!(error.kind(), io::ErrorKind::CrossesDevices | io::ErrorKind::ResourceBusy) => {
+            return system::remove_tree(path);
+        }
+        Err(error) => return Err(CommitError::io("rename", path)(error)),
     }
     system::sync_folder(parent)?;
-    let aside = Temporary::new(aside, Kind::Folder);
-    let result = system::remove_tree(aside.path());
-    aside.keep();
-    result
+    system::remove_tree(&aside)
 }
 
 #[cfg(test)]
