@@ -196,7 +196,9 @@ pub enum FieldNameError {
         bytes: usize,
     },
     /// It begins with `_x_`.
-    #[error("the field name `{name}` is reserved: names that begin with `_x_` are written by the store itself")]
+    #[error(
+        "the field name `{name}` is reserved: names that begin with `_x_` are written by the store itself"
+    )]
     Reserved {
         /// The name.
         name: String,
@@ -231,7 +233,9 @@ mod tests {
     #[test]
     fn store_1_reserved_names_cannot_be_built() {
         let long = "k".repeat(MAX_FIELD_NAME_BYTES);
-        for good in ["a", "train/loss", "it's \"quoted\"; drop table", "`\\\u{4e2d}\u{6587}", "x_x_", long.as_str()] {
+        for good in
+            ["a", "train/loss", "it's \"quoted\"; drop table", "`\\\u{4e2d}\u{6587}", "x_x_", long.as_str()]
+        {
             assert_eq!(FieldName::new(good).unwrap().as_str(), good);
         }
         assert_eq!(FieldName::new(""), Err(FieldNameError::Empty));

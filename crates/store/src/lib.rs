@@ -3,9 +3,31 @@
 //! The crate knows nothing of training, models or plugins: a blob is files that someone else wrote through
 //! its stager, an artifact is a payload that someone else chose.
 
+mod batch;
+mod blob;
+mod compact;
+mod error;
 mod field;
+mod merge;
+mod ndarray;
+mod part;
+mod queue;
+mod record;
+mod recorded;
+mod retry;
+mod row;
 mod schema;
+mod stamp;
+mod store;
+mod writer;
 // The read half adds its modules below this line.
 
+pub use blob::{Marker, StagedEntry};
+pub use compact::CompactReport;
+pub use error::{RecordError, StoreError};
 pub use field::{FieldName, FieldNameError, MAX_FIELD_NAME_BYTES, MAX_TEXT_BYTES, Scalar, ScalarError};
+pub use ndarray::{NdArray, NdArrayError};
+pub use queue::{MAX_BATCH_ROWS, WhenFull};
+pub use record::Attachment;
+pub use store::{CloseReport, FlushReport, ObjectStore, StoreOptions};
 // The read half adds its names below this line.

@@ -1,0 +1,261 @@
+//! A node's blob folder: entries are staged under hidden names, become visible by one rename each, and count
+//! when a marker record says so.
+//!
+//! The states that a crash can leave:
+//!
+//! | it ended | then |
+//! | --- | --- |
+//! | while an entry was staged | a hidden `.tmp-*` name, which readers ignore and which is reaped by age |
+//! | after the rename, before the marker was durable | an entry that no record announces: it does not count |
+//! | afterwards | the entry counts |
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use waycairn_dag::Node;
+use waycairn_durable::{self as durable, CommitError, Committed, Durability, StagedDir, fault};
+
+use crate::error::StoreError;
+use crate::field::Scalar;
+use crate::queue::{Origin, Queue};
+use crate::row::{Marks, check_fields};
+
+/// The file that says in clear which node a blob folder belongs to.
+pub(crate) const NODESPEC: &str = "nodespec.json";
+
+/// The entry that holds the training state.
+pub(crate) const CHECKPOINT_ENTRY: &str = "checkpoint";
+
+/// What the name of an artifact's payload ends in.
+pub(crate) const PAYLOAD_SUFFIX: &str = ".msgpack";
+
+/// Longest name of an entry, in bytes: a file name may have 255, and suffixes are added.
+const MAX_ENTRY_NAME_BYTES: usize = 200;
+
+/// The folder of the blobs under an output root.
+pub(crate) fn blobs_folder(root: &Path) -> PathBuf {
+    root.join("objects").join("blobs")
+}
+
+/// What the marker of an entry says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Marker {
+    /// The entry is a complete checkpoint.
+    Checkpoint,
+}
+
+/// The blob folders of a root.
+#[derive(Debug)]
+pub(crate) struct Blobs {
+    folder: PathBuf,
+    process: i64,
+    /// Held while a node's folder is made and something is staged in it, and while an empty one is removed,
+    /// so that the one does not take the ground from under the other. Under it no other lock is taken.
+    folders: Mutex<()>,
+}
+
+impl Blobs {
+    pub(crate) fn new(folder: PathBuf, process: i64) -> Blobs {
+        Blobs { folder, process, folders: Mutex::new(()) }
+    }
+
+    /// The folder of a node; it need not exist.
+    pub(crate) fn node_folder(&self, node: &Node) -> PathBuf {
+        self.folder.join(node.address().as_str())
+    }
+
+    /// Makes the node's folder and stages something in it.
+    pub(crate) fn stage<T>(
+        &self,
+        node: &Node,
+        stage: impl FnOnce(&Path) -> Result<T, CommitError>,
+    ) -> Result<T, CommitError> {
+        let _folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = self.node_folder(node);
+        durable::create_dir_all(&folder)?;
+        stage(&folder).inspect_err(|_| remove_if_empty(&folder))
+    }
+
+    /// Removes the node's folder if nothing is in it: what was staged was given up.
+    pub(crate) fn tidy(&self, node: &Node) {
+        let _folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        remove_if_empty(&self.node_folder(node));
+    }
+
+    /// Writes `nodespec.json` unless it is there. Process 0 does it alone: the others would write the same.
+    pub(crate) fn describe(&self, node: &Node) -> Result<(), StoreError> {
+        let path = self.node_folder(node).join(NODESPEC);
+        if self.process != 0 || path.exists() {
+            return Ok(());
+        }
+        let spec = serde_json::json!({
+            "name": node.name(),
+            "nonce": node.nonce(),
+            "seq": node.seq(),
+            "parent": node.parent().map(|parent| parent.as_str()),
+        });
+        durable::write_file(&path, format!("{spec:#}\n").as_bytes(), Durability::State)?;
+        Ok(())
+    }
+}
+
+/// Fails on a folder with something in it, which is what is wanted.
+fn remove_if_empty(folder: &Path) {
+    let _ = fs::remove_dir(folder);
+}
+
+/// An entry in the making: a folder that nobody sees until [`StagedEntry::commit`].
+///
+/// Dropped without a commit, nothing of it remains.
+#[derive(Debug)]
+#[must_use = "nothing is kept until it is committed"]
+pub struct StagedEntry {
+    staged: Option<StagedDir>,
+    path: PathBuf,
+    target: PathBuf,
+    node: Node,
+    blobs: Arc<Blobs>,
+    queue: Arc<Queue>,
+}
+
+impl StagedEntry {
+    /// Stages the folder `entry` of a node.
+    pub(crate) fn new(
+        node: &Node,
+        entry: &str,
+        blobs: &Arc<Blobs>,
+        queue: &Arc<Queue>,
+    ) -> Result<StagedEntry, StoreError> {
+        check_name("entry", entry)?;
+        queue.check_open()?;
+        let target = blobs.node_folder(node).join(entry);
+        let staged = blobs.stage(node, |_| StagedDir::create(&target, Durability::State))?;
+        Ok(StagedEntry {
+            path: staged.path().to_owned(),
+            staged: Some(staged),
+            target,
+            node: node.clone(),
+            blobs: Arc::clone(blobs),
+            queue: Arc::clone(queue),
+        })
+    }
+
+    /// The folder to fill, under its hidden name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the entry durable and visible, and then queues its marker with further fields of the node.
+    ///
+    /// # Errors
+    /// [`StoreError::EntryExists`] when the node has an entry of that name: it is never replaced.
+    /// [`StoreError::Record`] for a field that cannot be recorded; nothing was committed then. Any other
+    /// error may leave an entry without a marker, which does not count;
+    /// [`ObjectStore::remove_unmarked_checkpoint`](crate::ObjectStore::remove_unmarked_checkpoint) removes it.
+    ///
+    /// # Durability
+    /// On return the bytes survive a loss of power. The marker follows with the next batch; after
+    /// [`ObjectStore::flush`](crate::ObjectStore::flush) it does so too.
+    pub fn commit(mut self, marker: Marker, fields: &[(&str, Scalar)]) -> Result<(), StoreError> {
+        check_fields(fields)?;
+        self.queue.check_open()?;
+        let Some(staged) = self.staged.take() else { return Ok(()) };
+        if self.target.exists() {
+            return Err(StoreError::EntryExists { path: self.target.clone() });
+        }
+        self.blobs.describe(&self.node)?;
+        fault::point("store.blob.commit");
+        if staged.commit()? == Committed::Raced {
+            return Err(StoreError::EntryExists { path: self.target.clone() });
+        }
+        tracing::info!(node = %self.node, entry = %self.target.display(), "entry committed");
+        fault::point("store.blob.marker");
+        let marks = match marker {
+            Marker::Checkpoint => Marks { blob: true, checkpoint: true, ..Marks::default() },
+        };
+        self.queue.push(&self.node, fields, marks, Origin::Marker)?;
+        Ok(())
+    }
+}
+
+impl Drop for StagedEntry {
+    fn drop(&mut self) {
+        if let Some(staged) = self.staged.take() {
+            drop(staged);
+            self.blobs.tidy(&self.node);
+        }
+    }
+}
+
+/// Refuses what cannot name something in a blob folder. `what` is the word for it in the error.
+pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), StoreError> {
+    let refuse = |reason: String| Err(StoreError::EntryName { what, name: name.to_owned(), reason });
+    if name.is_empty() {
+        return refuse("is empty; give it a name".to_owned());
+    }
+    if name.len() > MAX_ENTRY_NAME_BYTES {
+        return refuse(format!("has {} bytes; at most {MAX_ENTRY_NAME_BYTES} are allowed", name.len()));
+    }
+    if name.starts_with('.') {
+        return refuse("begins with a dot, which hides files".to_owned());
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if let Some(other) = name.chars().find(|&c| !allowed(c)) {
+        return refuse(format!("holds {other:?}; only ASCII letters, digits, `.`, `_` and `-` are allowed"));
+    }
+    if name == NODESPEC {
+        return refuse("is written by the store itself; choose another".to_owned());
+    }
+    Ok(())
+}
+
+/// Refuses what cannot name a result file: it would be taken for something else.
+pub(crate) fn check_file_name(name: &str) -> Result<(), StoreError> {
+    check_name("file", name)?;
+    let refuse = |reason: &str| {
+        Err(StoreError::EntryName { what: "file", name: name.to_owned(), reason: reason.to_owned() })
+    };
+    if name == CHECKPOINT_ENTRY {
+        return refuse("is the name of the checkpoint folder; choose another");
+    }
+    if name.ends_with(PAYLOAD_SUFFIX) {
+        return refuse("ends in `.msgpack`, as payloads of artifacts do; choose another extension");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn names_in_a_blob_folder_are_plain() {
+        for good in ["checkpoint", "attention", "summary.weights.json", "a-b_c.1", &"x".repeat(200)] {
+            check_name("entry", good).unwrap();
+        }
+        for bad in [
+            "",
+            ".",
+            "..",
+            ".hidden",
+            "a/b",
+            "a\\b",
+            "a b",
+            "\u{e9}",
+            "nodespec.json",
+            "a\0",
+            &"x".repeat(201),
+        ] {
+            assert!(check_name("entry", bad).is_err(), "{bad:?}");
+        }
+        for bad in ["a.msgpack", "checkpoint", "../x"] {
+            assert!(check_file_name(bad).is_err(), "{bad:?}");
+        }
+        let text = check_name("suffix", "a b").unwrap_err().to_string();
+        assert!(text.contains("suffix `a b`") && text.contains("' '"), "{text}");
+    }
+}

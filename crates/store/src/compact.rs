@@ -1,0 +1,283 @@
+//! Compaction: the parts that one store object wrote become few, and every answer stays the same.
+//!
+//! The replacement is published first, then its sources are renamed to hidden names
+//! (`.old-part-<uuid>.parquet`), and the hidden ones are deleted by a later compaction, ten minutes after
+//! they were renamed. The states that a crash can leave:
+//!
+//! | it ended | then |
+//! | --- | --- |
+//! | before the replacement was renamed | a temporary file, which no reader takes for a part |
+//! | before all sources were hidden | rows that are there twice: the fold does not see it |
+//! | before old sources were deleted | hidden files, which the next compaction deletes |
+//!
+//! A reader that listed a source and finds it gone opens the hidden name; one that is reading it goes on.
+//! Rows are never folded and never dropped: the replacement holds exactly the rows of its sources.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::errors::ParquetError;
+use waycairn_dag::Node;
+use waycairn_durable::time::now_nanos;
+use waycairn_durable::{self as durable, Durability, StagedFile, fault};
+
+use crate::error::StoreError;
+use crate::merge::Merge;
+use crate::part::{PartFacts, PartWriter, is_retired_name, new_part_name, part_schema, retired_name};
+use crate::schema::{RESERVED_PREFIX, ValueType};
+
+/// How long the sources of a compaction stay readable.
+pub(crate) const RETIRED_GRACE: Duration = Duration::from_secs(600);
+
+/// How old a temporary file is before it counts as left behind by a process that died.
+const TEMPORARY_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// Most rows of a merged part.
+const MAX_MERGED_ROWS: u64 = 1 << 22;
+
+/// Most sources that a merge reads at one moment: its memory is that many decoded batches.
+const MAX_OPEN: usize = 16;
+
+/// What a compaction did.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CompactReport {
+    /// Parts that were merged and then hidden.
+    pub sources: u64,
+    /// Parts that replaced them.
+    pub parts: u64,
+    /// Rows that were copied.
+    pub rows: u64,
+    /// Sources of earlier compactions, and files of processes that died, that were deleted.
+    pub deleted: u64,
+    /// What could not be done. Nothing is lost by it: the parts are as they were, or there twice.
+    pub errors: Vec<Arc<StoreError>>,
+}
+
+/// A part that may be merged.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    pub(crate) facts: PartFacts,
+    /// All columns and their types; parts that have the same share the list.
+    pub(crate) columns: Arc<Vec<(String, ValueType)>>,
+}
+
+/// Merges what `names` list, as far as it can be merged, and deletes what earlier compactions left.
+pub(crate) fn compact(values: &Path, names: &[String]) -> CompactReport {
+    let mut report = CompactReport::default();
+    if names.len() > 1 {
+        let mut sources = Vec::new();
+        let mut lists = HashSet::new();
+        for name in names {
+            match open(&values.join(name), &mut lists) {
+                Ok(source) => sources.extend(source),
+                Err(error) => report.errors.push(Arc::new(error)),
+            }
+        }
+        for group in plan(sources) {
+            match merge(values, &group) {
+                Ok(()) => {
+                    report.parts += 1;
+                    report.rows += group.iter().map(|source| source.facts.rows).sum::<u64>();
+                    retire(&group, &mut report);
+                }
+                Err(error) => report.errors.push(Arc::new(error)),
+            }
+        }
+    }
+    let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from(now_nanos()).unwrap_or_default());
+    delete_retired(values, now, &mut report);
+    match durable::reap(values, TEMPORARY_AGE, now) {
+        Ok(reaped) => report.deleted += reaped.len() as u64,
+        Err(error) => report.errors.push(Arc::new(error.into())),
+    }
+    for error in &report.errors {
+        tracing::warn!(error = %error, "compaction is incomplete; nothing is lost");
+    }
+    report
+}
+
+/// Divides sources into groups that can each become one part; sources that stay alone are left out.
+///
+/// In a group every field has one type, at most [`MAX_OPEN`] sources overlap at any identity, and there are
+/// at most [`MAX_MERGED_ROWS`] rows. A group is sorted by the first identity of its sources.
+pub(crate) fn plan(mut sources: Vec<Source>) -> Vec<Vec<Source>> {
+    sources.sort_by(|a, b| (&a.facts.first, a.facts.writes).cmp(&(&b.facts.first, b.facts.writes)));
+    let mut groups: Vec<Group> = Vec::new();
+    for source in sources {
+        match groups.iter_mut().find(|group| group.admits(&source)) {
+            Some(group) => group.add(source),
+            None => groups.push(Group::of(source)),
+        }
+    }
+    groups.into_iter().map(|group| group.sources).filter(|sources| sources.len() > 1).collect()
+}
+
+#[derive(Default)]
+struct Group {
+    sources: Vec<Source>,
+    rows: u64,
+    types: HashMap<String, ValueType>,
+    /// The largest identities of the sources that may overlap what comes.
+    open: Vec<Node>,
+}
+
+impl Group {
+    fn of(source: Source) -> Group {
+        let mut group = Group::default();
+        group.add(source);
+        group
+    }
+
+    fn admits(&self, source: &Source) -> bool {
+        let overlapping = self.open.iter().filter(|last| **last >= source.facts.first).count();
+        let known = self.sources.last().is_some_and(|last| Arc::ptr_eq(&last.columns, &source.columns));
+        let agrees = |(name, value_type): &(String, ValueType)| {
+            self.types.get(name).is_none_or(|ours| ours == value_type)
+        };
+        overlapping < MAX_OPEN
+            && self.rows + source.facts.rows <= MAX_MERGED_ROWS
+            && (known || source.columns.iter().all(agrees))
+    }
+
+    fn add(&mut self, source: Source) {
+        self.open.retain(|last| *last >= source.facts.first);
+        self.open.push(source.facts.last.clone());
+        self.rows += source.facts.rows;
+        if !self.sources.last().is_some_and(|last| Arc::ptr_eq(&last.columns, &source.columns)) {
+            self.types.extend(source.columns.iter().cloned());
+        }
+        self.sources.push(source);
+    }
+}
+
+/// Reads the footer of an own part. A part that lacks the facts is left alone: it is none of ours.
+fn open(
+    path: &Path,
+    lists: &mut HashSet<Arc<Vec<(String, ValueType)>>>,
+) -> Result<Option<Source>, StoreError> {
+    let failed = |source| StoreError::Part { operation: "read", path: path.to_owned(), source };
+    let file = File::open(path).map_err(|source| StoreError::Io {
+        operation: "open",
+        path: path.to_owned(),
+        source,
+    })?;
+    let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(failed)?;
+    let pairs = metadata.metadata().file_metadata().key_value_metadata();
+    let facts = PartFacts::from_key_values(pairs.map(Vec::as_slice))
+        .map_err(|error| failed(ParquetError::External(Box::new(error))))?;
+    let fields = metadata.schema().fields();
+    let columns: Option<Vec<_>> = fields
+        .iter()
+        .map(|field| Some((field.name().clone(), ValueType::of_arrow(field.data_type())?)))
+        .collect();
+    let (Some(facts), Some(columns)) = (facts, columns) else { return Ok(None) };
+    let columns = lists.get(&columns).map_or_else(|| Arc::new(columns), Arc::clone);
+    lists.insert(Arc::clone(&columns));
+    Ok(Some(Source { path: path.to_owned(), facts, columns }))
+}
+
+/// Publishes one part with the rows of all sources.
+fn merge(values: &Path, group: &[Source]) -> Result<(), StoreError> {
+    let Some(mut facts) = group.first().map(|source| source.facts.clone()) else { return Ok(()) };
+    for source in group.iter().skip(1) {
+        facts.merge(&source.facts);
+    }
+    let mut types: Vec<(&str, ValueType)> = group
+        .iter()
+        .flat_map(|source| source.columns.iter().map(|(name, of)| (name.as_str(), *of)))
+        .collect();
+    types.sort_unstable();
+    types.dedup();
+    let has = |name: &str| types.binary_search_by(|(other, _)| (*other).cmp(name)).is_ok();
+    let fields = types.iter().copied().filter(|(name, _)| !name.starts_with(RESERVED_PREFIX));
+    let schema = part_schema(has, fields);
+
+    let path = values.join(new_part_name());
+    let failed = |source| StoreError::Part { operation: "compact into", path: path.clone(), source };
+    let staged = StagedFile::create(&path, Durability::State)?;
+    let mut writer = PartWriter::new(staged, Arc::clone(&schema), facts.runs.is_none()).map_err(failed)?;
+    let mut rows = 0;
+    for batch in Merge::new(group, schema, MAX_OPEN)? {
+        let batch = batch?;
+        rows += batch.num_rows() as u64;
+        writer.write(&batch).map_err(failed)?;
+    }
+    if rows != facts.rows {
+        let text = format!("the sources promise {} rows and have {rows}", facts.rows);
+        return Err(failed(ParquetError::General(text)));
+    }
+    let staged = writer.finish(&facts).map_err(failed)?;
+    fault::point("store.compact.publish");
+    staged.commit()?;
+    tracing::info!(part = %path.display(), sources = group.len(), rows, "parts compacted");
+    Ok(())
+}
+
+/// Hides the sources of a published replacement.
+fn retire(group: &[Source], report: &mut CompactReport) {
+    fault::point("store.compact.retire");
+    for source in group {
+        match hide(&source.path) {
+            Ok(()) => report.sources += 1,
+            Err(error) => report.errors.push(Arc::new(error)),
+        }
+    }
+}
+
+fn hide(path: &Path) -> Result<(), StoreError> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
+    // The grace counts from now, not from when the part was written. Without the touch, which some file
+    // systems refuse, a reader may find the source deleted early; it then lists the folder again.
+    let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from(now_nanos()).unwrap_or_default());
+    if let Err(error) = File::open(path).and_then(|file| file.set_modified(now)) {
+        tracing::debug!(part = name, error = %error, "the time of a compacted part cannot be set");
+    }
+    durable::rename(path, &path.with_file_name(retired_name(name)))?;
+    Ok(())
+}
+
+/// Deletes what was hidden more than the grace before `now`, whoever hid it.
+fn delete_retired(values: &Path, now: SystemTime, report: &mut CompactReport) {
+    match retired_before(values, now) {
+        Ok(old) => {
+            for path in old {
+                match durable::remove_file(&path) {
+                    Ok(()) => report.deleted += 1,
+                    Err(error) => report.errors.push(Arc::new(error.into())),
+                }
+            }
+        }
+        Err(source) => {
+            let error = StoreError::Io { operation: "list", path: values.to_owned(), source };
+            report.errors.push(Arc::new(error));
+        }
+    }
+}
+
+fn retired_before(values: &Path, now: SystemTime) -> io::Result<Vec<PathBuf>> {
+    let mut old = Vec::new();
+    for entry in fs::read_dir(values)? {
+        let entry = entry?;
+        let name: OsString = entry.file_name();
+        if !is_retired_name(&name) {
+            continue;
+        }
+        // Another process may delete it between the listing and here.
+        let Ok(modified) = entry.metadata().and_then(|metadata| metadata.modified()) else { continue };
+        if now.duration_since(modified).is_ok_and(|age| age > RETIRED_GRACE) {
+            old.push(entry.path());
+        }
+    }
+    Ok(old)
+}
+
+#[cfg(test)]
+mod tests;

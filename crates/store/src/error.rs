@@ -1,0 +1,192 @@
+//! What can go wrong when something is recorded.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parquet::errors::ParquetError;
+use thiserror::Error;
+use waycairn_durable::{CommitError, VersionError};
+
+use crate::field::{FieldNameError, MAX_TEXT_BYTES};
+
+/// Why a record was not accepted. A refused record queues nothing, and the store goes on.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// A name cannot be recorded under.
+    #[error(transparent)]
+    Name(#[from] FieldNameError),
+    /// A value has a type that no cell holds.
+    #[error(
+        "the field `{key}` is {kind}, which cannot be recorded: a value is a bool, a 64-bit integer, a float or a string"
+    )]
+    Value {
+        /// The field.
+        key: String,
+        /// What the value was, with its article.
+        kind: &'static str,
+    },
+    /// A text is longer than [`MAX_TEXT_BYTES`].
+    #[error(
+        "the field `{key}` is a string of {bytes} bytes; at most {MAX_TEXT_BYTES} are allowed: attach it as an artifact"
+    )]
+    Text {
+        /// The field.
+        key: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// One call gave two values to one field.
+    #[error("the field `{key}` is given twice in one record")]
+    Duplicate {
+        /// The field.
+        key: String,
+    },
+    /// The queue had no room within the limit.
+    #[error(
+        "the queue of the store is full: {records} records wait, and the writer made no room within {waited:?}; record less often, or choose to drop records when it is full"
+    )]
+    Full {
+        /// How long the call waited.
+        waited: Duration,
+        /// How many records were queued.
+        records: u64,
+    },
+    /// The store was closed before.
+    #[error("the store is closed; open it again to record more")]
+    Closed,
+    /// The writer failed earlier; it stays failed until the store is opened again.
+    #[error(
+        "the store failed and {unwritten} records were not written; open it again when the cause is gone"
+    )]
+    Failed {
+        /// The accepted records that are in no part.
+        unwritten: u64,
+        /// The failure.
+        source: Arc<StoreError>,
+    },
+}
+
+/// Why the store could not do what was asked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The root cannot be used, or is of another format.
+    #[error(transparent)]
+    Format(#[from] VersionError),
+    /// A file or a folder could not be made durable.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// Another operation on a file failed.
+    #[error("could not {operation} `{}`", path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A part could not be written or, in compaction, read.
+    #[error("could not {operation} the part `{}`", path.display())]
+    Part {
+        /// What was tried.
+        operation: &'static str,
+        /// Which part.
+        path: PathBuf,
+        /// The cause.
+        source: ParquetError,
+    },
+    /// A record was not accepted.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A name cannot stand in a node's blob folder.
+    #[error("the {what} `{name}` {reason}")]
+    EntryName {
+        /// What it names: an entry, a suffix or a file.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// What is wrong with it, and what is allowed.
+        reason: String,
+    },
+    /// The entry is there already; it is not replaced.
+    #[error("`{}` exists already and is kept; compare it with yours, or remove it first", path.display())]
+    EntryExists {
+        /// The entry.
+        path: PathBuf,
+    },
+    /// A payload could not be turned into MessagePack.
+    #[error("the artifact `{suffix}` could not be serialized")]
+    Payload {
+        /// The suffix of the artifact.
+        suffix: String,
+        /// The cause.
+        source: rmp_serde::encode::Error,
+    },
+    /// An artifact that was accepted earlier could not be written.
+    #[error("{failed} artifacts could not be written, first `{suffix}` of {node}")]
+    Artifacts {
+        /// How many.
+        failed: u64,
+        /// The first of them.
+        suffix: String,
+        /// Its node, for people.
+        node: String,
+        /// Why the first failed.
+        source: Arc<StoreError>,
+    },
+    /// The artifact thread cannot keep up.
+    #[error(
+        "{bytes} bytes of artifacts wait to be written, and no room came within {waited:?}; attach less often"
+    )]
+    Behind {
+        /// What waits.
+        bytes: usize,
+        /// How long the call waited.
+        waited: Duration,
+    },
+    /// The operating system gave no thread.
+    #[error("could not start the {thread} thread of the store")]
+    Spawn {
+        /// Which one.
+        thread: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A background thread ended without a result.
+    #[error("the {thread} thread of the store ended unexpectedly; this is a defect of the program")]
+    Thread {
+        /// Which one.
+        thread: &'static str,
+    },
+    /// The store was closed before.
+    #[error("the store is closed; open it again to write more")]
+    Closed,
+    /// The writer failed; it stays failed until the store is opened again.
+    #[error(
+        "the store failed and {unwritten} records were not written; open it again when the cause is gone"
+    )]
+    Failed {
+        /// The accepted records that are in no part.
+        unwritten: u64,
+        /// The failure.
+        source: Arc<StoreError>,
+    },
+}
+
+impl StoreError {
+    /// The error of the operating system that is behind this one, if one is.
+    pub(crate) fn io_cause(&self) -> Option<&io::Error> {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            if let Some(io) = error.downcast_ref::<io::Error>() {
+                return Some(io);
+            }
+            cause = error.source();
+        }
+        None
+    }
+}

@@ -1,0 +1,391 @@
+//! A part: its names, what its footer says, and how it is written.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
+use parquet::schema::types::ColumnPath;
+use thiserror::Error;
+use uuid::Uuid;
+use waycairn_dag::Node;
+use waycairn_durable::FormatVersion;
+
+use crate::schema::{
+    BLOB, FOOTER_FIRST, FOOTER_FORMAT, FOOTER_LAST, FOOTER_ROWS, FOOTER_RUNS, FOOTER_WRITER, FOOTER_WRITES,
+    IDENTITY, MAX_FOOTER_RUNS, NONCE, PARENT, RESERVED, SEQ, SORT_ORDER, ValueType, WRITE,
+};
+
+/// A part is `part-<uuid>.parquet`; every other name in `objects/values` is no part.
+const PREFIX: &str = "part-";
+const SUFFIX: &str = ".parquet";
+
+/// The source of a compaction is kept under this and its name, until readers that listed it are done.
+const RETIRED_PREFIX: &str = ".old-";
+
+/// A row group has about this many cells: small enough that one node is read without much else, large enough
+/// that the footer stays short.
+const GROUP_CELLS: usize = 1 << 20;
+const GROUP_ROWS: std::ops::RangeInclusive<usize> = 8_192..=65_536;
+
+/// A page has at most this many rows, so that one node costs one small page of each column.
+const PAGE_ROWS: usize = 4_096;
+
+/// The folder of the parts under an output root.
+pub(crate) fn values_folder(root: &Path) -> PathBuf {
+    root.join("objects").join("values")
+}
+
+/// A name for a new part that no other part has.
+pub(crate) fn new_part_name() -> String {
+    format!("{PREFIX}{}{SUFFIX}", Uuid::new_v4())
+}
+
+/// Whether readers take the file of this name for a part.
+pub(crate) fn is_part_name(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX))
+}
+
+/// The hidden name of a part that a compaction has replaced. A reader that listed the part and finds it gone
+/// opens this.
+pub(crate) fn retired_name(part: &str) -> String {
+    format!("{RETIRED_PREFIX}{part}")
+}
+
+/// Whether a compaction gave this name.
+pub(crate) fn is_retired_name(name: &OsStr) -> bool {
+    name.to_str()
+        .and_then(|name| name.strip_prefix(RETIRED_PREFIX))
+        .is_some_and(|part| is_part_name(OsStr::new(part)))
+}
+
+/// A run that has rows in a part, and the positions between which they lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunRange {
+    pub(crate) name: String,
+    pub(crate) nonce: String,
+    pub(crate) first_seq: u64,
+    pub(crate) last_seq: u64,
+}
+
+impl RunRange {
+    fn of(node: &Node) -> RunRange {
+        let (name, nonce) = (node.name().to_owned(), node.nonce().to_owned());
+        RunRange { name, nonce, first_seq: node.seq(), last_seq: node.seq() }
+    }
+}
+
+/// What the footer of a part of ours says about its rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartFacts {
+    /// The number of rows.
+    pub(crate) rows: u64,
+    /// The smallest identity.
+    pub(crate) first: Node,
+    /// The largest identity.
+    pub(crate) last: Node,
+    /// The smallest and the largest write.
+    pub(crate) writes: (i64, i64),
+    /// The writer of all rows.
+    pub(crate) writer: String,
+    /// All runs, sorted; `None` when there are more than [`MAX_FOOTER_RUNS`].
+    pub(crate) runs: Option<Vec<RunRange>>,
+}
+
+/// A footer whose facts cannot be read.
+#[derive(Debug, Error)]
+#[error("the footer key `{key}` is missing or malformed: {found:?}")]
+pub(crate) struct FactsError {
+    key: &'static str,
+    found: Option<String>,
+}
+
+impl PartFacts {
+    /// The facts of one row.
+    pub(crate) fn of_row(node: &Node, write: i64, writer: &str) -> PartFacts {
+        PartFacts {
+            rows: 1,
+            first: node.clone(),
+            last: node.clone(),
+            writes: (write, write),
+            writer: writer.to_owned(),
+            runs: Some(vec![RunRange::of(node)]),
+        }
+    }
+
+    /// Adds a row that stands after all rows so far. It copies nothing while the run stays the same.
+    pub(crate) fn add_row(&mut self, node: &Node, write: i64) {
+        self.rows += 1;
+        self.writes = (self.writes.0.min(write), self.writes.1.max(write));
+        if let Some(runs) = &mut self.runs {
+            let full = runs.len() == MAX_FOOTER_RUNS;
+            match runs.last_mut() {
+                Some(run) if self.last.same_run(node) => run.last_seq = node.seq(),
+                _ if full => self.runs = None,
+                _ => runs.push(RunRange::of(node)),
+            }
+        }
+        self.last = node.clone();
+    }
+
+    /// Adds the rows of another part of the same writer.
+    pub(crate) fn merge(&mut self, other: &PartFacts) {
+        self.rows += other.rows;
+        self.writes = (self.writes.0.min(other.writes.0), self.writes.1.max(other.writes.1));
+        if other.first < self.first {
+            self.first = other.first.clone();
+        }
+        if other.last > self.last {
+            self.last = other.last.clone();
+        }
+        self.runs = match (self.runs.take(), &other.runs) {
+            (Some(ours), Some(theirs)) => merge_runs(ours, theirs),
+            _ => None,
+        };
+    }
+
+    /// The footer's key-values.
+    pub(crate) fn to_key_values(&self) -> Vec<KeyValue> {
+        let identity = |node: &Node| serde_json::json!([node.name(), node.nonce(), node.seq()]).to_string();
+        let mut pairs = vec![
+            (FOOTER_FORMAT, FormatVersion::CURRENT.to_string()),
+            (FOOTER_ROWS, self.rows.to_string()),
+            (FOOTER_FIRST, identity(&self.first)),
+            (FOOTER_LAST, identity(&self.last)),
+            (FOOTER_WRITES, serde_json::json!([self.writes.0, self.writes.1]).to_string()),
+            (FOOTER_WRITER, self.writer.clone()),
+        ];
+        if let Some(runs) = &self.runs {
+            let runs = runs.iter().map(|run| (&run.name, &run.nonce, run.first_seq, run.last_seq));
+            pairs.push((FOOTER_RUNS, serde_json::json!(runs.collect::<Vec<_>>()).to_string()));
+        }
+        pairs.into_iter().map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect()
+    }
+
+    /// Reads the facts back; `None` for a part that another program wrote.
+    ///
+    /// # Errors
+    /// [`FactsError`] when the footer is marked as ours but its facts are damaged.
+    pub(crate) fn from_key_values(pairs: Option<&[KeyValue]>) -> Result<Option<PartFacts>, FactsError> {
+        let find = |key: &str| {
+            let pair = pairs.unwrap_or_default().iter().find(|pair| pair.key == key)?;
+            pair.value.as_deref()
+        };
+        if find(FOOTER_FORMAT).is_none() {
+            return Ok(None);
+        }
+        let damaged = |key| FactsError { key, found: find(key).map(str::to_owned) };
+        let identity = |key| {
+            let parsed = find(key).and_then(|text| serde_json::from_str::<(String, String, u64)>(text).ok());
+            let node = parsed.and_then(|(name, nonce, seq)| Node::new(&name, &nonce, seq).ok());
+            node.ok_or_else(|| damaged(key))
+        };
+        let json =
+            |key| find(key).and_then(|text| serde_json::from_str(text).ok()).ok_or_else(|| damaged(key));
+        let runs = match find(FOOTER_RUNS) {
+            None => None,
+            Some(text) => {
+                let runs: Vec<(String, String, u64, u64)> =
+                    serde_json::from_str(text).map_err(|_| damaged(FOOTER_RUNS))?;
+                let run = |(name, nonce, first_seq, last_seq)| RunRange { name, nonce, first_seq, last_seq };
+                Some(runs.into_iter().map(run).collect())
+            }
+        };
+        Ok(Some(PartFacts {
+            rows: find(FOOTER_ROWS).and_then(|rows| rows.parse().ok()).ok_or_else(|| damaged(FOOTER_ROWS))?,
+            first: identity(FOOTER_FIRST)?,
+            last: identity(FOOTER_LAST)?,
+            writes: json(FOOTER_WRITES)?,
+            writer: find(FOOTER_WRITER).ok_or_else(|| damaged(FOOTER_WRITER))?.to_owned(),
+            runs,
+        }))
+    }
+}
+
+fn merge_runs(ours: Vec<RunRange>, theirs: &[RunRange]) -> Option<Vec<RunRange>> {
+    let mut runs = ours;
+    runs.extend_from_slice(theirs);
+    runs.sort_by(|a, b| (&a.name, &a.nonce).cmp(&(&b.name, &b.nonce)));
+    runs.dedup_by(|next, kept| {
+        let same = next.name == kept.name && next.nonce == kept.nonce;
+        if same {
+            kept.first_seq = kept.first_seq.min(next.first_seq);
+            kept.last_seq = kept.last_seq.max(next.last_seq);
+        }
+        same
+    });
+    (runs.len() <= MAX_FOOTER_RUNS).then_some(runs)
+}
+
+/// The Arrow schema of a part: the given reserved columns in their fixed order, then the caller's fields,
+/// which must be sorted by name.
+pub(crate) fn part_schema<'a>(
+    has_reserved: impl Fn(&str) -> bool,
+    fields: impl IntoIterator<Item = (&'a str, ValueType)>,
+) -> SchemaRef {
+    let reserved = RESERVED.iter().filter(|column| !column.nullable || has_reserved(column.name));
+    let reserved = reserved.map(|column| Field::new(column.name, column.value_type.arrow(), column.nullable));
+    let fields = fields.into_iter().map(|(name, value_type)| Field::new(name, value_type.arrow(), true));
+    SchemaRef::new(Schema::new(reserved.chain(fields).collect::<Vec<_>>()))
+}
+
+/// Encodes sorted record batches as one part.
+pub(crate) struct PartWriter<W: Write + Send> {
+    writer: ArrowWriter<W>,
+}
+
+impl<W: Write + Send> PartWriter<W> {
+    /// Begins a part of `schema`, as [`part_schema`] makes it. `many_runs` says that the footer will not
+    /// list the runs.
+    pub(crate) fn new(sink: W, schema: SchemaRef, many_runs: bool) -> ParquetResult<PartWriter<W>> {
+        let properties = properties(&schema, many_runs)?;
+        // The four types come back from Parquet's own as they were; a second copy of the schema would only
+        // make wide footers slow to read.
+        let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+        Ok(PartWriter { writer: ArrowWriter::try_new_with_options(sink, schema, options)? })
+    }
+
+    /// Appends rows, which must stand after those before.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> ParquetResult<()> {
+        self.writer.write(batch)
+    }
+
+    /// Writes the footer and returns the sink.
+    pub(crate) fn finish(mut self, facts: &PartFacts) -> ParquetResult<W> {
+        for pair in facts.to_key_values() {
+            self.writer.append_key_value_metadata(pair);
+        }
+        self.writer.into_inner()
+    }
+}
+
+fn properties(schema: &Schema, many_runs: bool) -> ParquetResult<WriterProperties> {
+    let columns = schema.fields().len().max(1);
+    let rows = (GROUP_CELLS / columns).clamp(*GROUP_ROWS.start(), *GROUP_ROWS.end());
+    let mut builder = WriterProperties::builder()
+        .set_created_by(concat!("waycairn ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_max_row_group_row_count(Some(rows))
+        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_sorting_columns(Some(sorting_columns(schema)?))
+        .set_write_path_in_schema(true);
+    for field in schema.fields() {
+        builder = column_properties(builder, field, many_runs);
+    }
+    Ok(builder.build())
+}
+
+fn column_properties(
+    builder: WriterPropertiesBuilder,
+    field: &Field,
+    many_runs: bool,
+) -> WriterPropertiesBuilder {
+    let name = field.name().as_str();
+    let path = || ColumnPath::new(vec![name.to_owned()]);
+    let builder = if IDENTITY.contains(&name) {
+        builder.set_column_statistics_enabled(path(), EnabledStatistics::Page)
+    } else {
+        builder
+    };
+    match name {
+        // Rising numbers: their differences are small.
+        SEQ | WRITE => builder
+            .set_column_dictionary_enabled(path(), false)
+            .set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED),
+        // A new text in every row, which shares its beginning with the one before.
+        PARENT | BLOB => builder
+            .set_column_dictionary_enabled(path(), false)
+            .set_column_encoding(path(), Encoding::DELTA_BYTE_ARRAY),
+        // Where the footer lists the runs, that says more than a filter could.
+        NONCE if many_runs => builder.set_column_bloom_filter_enabled(path(), true),
+        _ if ValueType::of_arrow(field.data_type()) == Some(ValueType::Float) => {
+            builder.set_column_dictionary_enabled(path(), false)
+        }
+        _ => builder,
+    }
+}
+
+fn sorting_columns(schema: &Schema) -> ParquetResult<Vec<SortingColumn>> {
+    let column = |(name, descending)| {
+        let index = schema.index_of(name).map_err(|error| ParquetError::External(Box::new(error)))?;
+        let column_idx = i32::try_from(index).map_err(|error| ParquetError::External(Box::new(error)))?;
+        Ok(SortingColumn { column_idx, descending, nulls_first: false })
+    };
+    SORT_ORDER.into_iter().map(column).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn node(name: &str, seq: u64) -> Node {
+        Node::new(name, "nonce", seq).unwrap()
+    }
+
+    #[test]
+    fn identity_case_11_only_finished_names_are_parts() {
+        let part = new_part_name();
+        assert!(is_part_name(OsStr::new(&part)));
+        assert!(!is_part_name(OsStr::new(&retired_name(&part))));
+        assert!(is_retired_name(OsStr::new(&retired_name(&part))));
+        for other in
+            [".tmp-1-2", "part-1.parquet.tmp", "notes.txt", ".old-", ".part-1.parquet", "apart-1.parquet"]
+        {
+            assert!(!is_part_name(OsStr::new(other)), "{other}");
+            assert!(!is_retired_name(OsStr::new(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn store_3_facts_come_back_from_the_footer() {
+        let mut facts = PartFacts::of_row(&node("a \"quoted\" \u{4e2d}", 3), 10, "w");
+        facts.add_row(&node("a \"quoted\" \u{4e2d}", 3), 9);
+        facts.add_row(&node("b", 0), 11);
+        facts.add_row(&node("b", 7), 12);
+        let back = PartFacts::from_key_values(Some(&facts.to_key_values())).unwrap().unwrap();
+        assert_eq!(back, facts);
+        assert_eq!(back.writes, (9, 12));
+        assert_eq!(back.runs.unwrap().len(), 2);
+        assert_eq!(PartFacts::from_key_values(None).unwrap(), None);
+        let mut pairs = facts.to_key_values();
+        pairs.retain(|pair| pair.key != FOOTER_LAST);
+        assert!(PartFacts::from_key_values(Some(&pairs)).unwrap_err().to_string().contains(FOOTER_LAST));
+    }
+
+    #[test]
+    fn facts_of_two_parts_merge_whatever_their_order() {
+        let mut a = PartFacts::of_row(&node("a", 5), 1, "w");
+        a.add_row(&node("c", 1), 2);
+        let mut b = PartFacts::of_row(&node("a", 2), 3, "w");
+        b.add_row(&node("b", 1), 4);
+        let (mut ab, mut ba) = (a.clone(), b.clone());
+        ab.merge(&b);
+        ba.merge(&a);
+        assert_eq!(ab, ba);
+        assert_eq!((ab.rows, ab.writes), (4, (1, 4)));
+        assert_eq!((ab.first.seq(), ab.last.name()), (2, "c"));
+        let runs = ab.runs.unwrap();
+        assert_eq!(runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert_eq!((runs[0].first_seq, runs[0].last_seq), (2, 5));
+    }
+
+    #[test]
+    fn a_footer_lists_no_more_runs_than_its_limit() {
+        let mut facts = PartFacts::of_row(&node("r0", 0), 1, "w");
+        for run in 1..=MAX_FOOTER_RUNS {
+            assert!(facts.runs.is_some());
+            facts.add_row(&node(&format!("r{run}"), 0), 1);
+        }
+        assert!(facts.runs.is_none());
+        assert_eq!(PartFacts::from_key_values(Some(&facts.to_key_values())).unwrap().unwrap(), facts);
+    }
+}

@@ -1,0 +1,380 @@
+//! The bounded queue between the callers and the writer thread.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use waycairn_dag::Node;
+use waycairn_durable::time::now_nanos;
+
+use crate::error::{RecordError, StoreError};
+use crate::field::Scalar;
+use crate::recorded::Recorded;
+use crate::row::{Marks, Rows};
+use crate::stamp::WriteClock;
+
+/// Most records in one batch, and therefore in the queue.
+pub const MAX_BATCH_ROWS: usize = 65_536;
+
+/// Most memory of one batch, and therefore of the queue: very wide records fill it before their number does.
+const MAX_BATCH_BYTES: usize = 256 * 1024 * 1024;
+
+/// A batch of this size goes out although it has few records.
+const EARLY_BATCH_BYTES: usize = 64 * 1024 * 1024;
+
+/// A larger buffer is given back to the allocator after its batch.
+const KEPT_BYTES: usize = 32 * 1024 * 1024;
+
+/// What a record does that finds the queue full.
+///
+/// The queue is full when the writer cannot keep up with [`MAX_BATCH_ROWS`] records beyond those that it is
+/// writing. Records that carry a marker (a checkpoint, an artifact, the end of a run) are never dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It waits this long for room, and is refused with [`RecordError::Full`] afterwards.
+    Block(Duration),
+    /// It is dropped and counted; the reports of flush and close name the number.
+    Drop,
+}
+
+impl Default for WhenFull {
+    fn default() -> WhenFull {
+        WhenFull::Block(LONGEST_WAIT)
+    }
+}
+
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// When a batch goes out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// At this many records.
+    pub(crate) batch_rows: usize,
+    /// This long after the first of them.
+    pub(crate) batch_deadline: Duration,
+    /// Most records that wait.
+    pub(crate) queue_rows: usize,
+    pub(crate) when_full: WhenFull,
+}
+
+/// Who records; it decides what the queue does with the record when it is full or closing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A caller's values.
+    Value,
+    /// A caller's marker for bytes that are durable: never dropped.
+    Marker,
+    /// A marker of the store's own artifact thread: never dropped, and accepted while the store closes.
+    Artifact,
+}
+
+/// Totals since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) published: u64,
+    pub(crate) dropped: u64,
+}
+
+/// The queue. Its one lock is held to copy a record in, or to take the whole buffer out, and never during
+/// I/O. It is taken after no other lock of the store.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    limits: Limits,
+    state: Mutex<State>,
+    /// The writer took the buffer, or nothing will be taken any more.
+    room: Condvar,
+    /// There is a reason to write.
+    work: Condvar,
+    /// A batch became durable, or none will.
+    done: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    rows: Rows,
+    spare: Rows,
+    /// When the oldest queued record came.
+    first_at: Option<Instant>,
+    clock: WriteClock,
+    recorded: Recorded,
+    accepted: u64,
+    totals: Totals,
+    /// A flush wants everything up to this count of accepted records.
+    flush_to: u64,
+    phase: Phase,
+    failure: Option<Failure>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Open,
+    /// Callers are refused; the artifact thread still records.
+    Draining,
+    /// Everyone is refused; the writer empties the queue and stops.
+    Ending,
+}
+
+#[derive(Clone, Debug)]
+struct Failure {
+    unwritten: u64,
+    source: Arc<StoreError>,
+}
+
+impl Queue {
+    pub(crate) fn new(limits: Limits) -> Queue {
+        let queue_rows = limits.queue_rows.clamp(1, MAX_BATCH_ROWS);
+        let batch_rows = limits.batch_rows.clamp(1, queue_rows);
+        let state = State {
+            rows: Rows::default(),
+            spare: Rows::default(),
+            first_at: None,
+            clock: WriteClock::default(),
+            recorded: Recorded::default(),
+            accepted: 0,
+            totals: Totals::default(),
+            flush_to: 0,
+            phase: Phase::Open,
+            failure: None,
+        };
+        Queue {
+            limits: Limits { queue_rows, batch_rows, ..limits },
+            state: Mutex::new(state),
+            room: Condvar::new(),
+            work: Condvar::new(),
+            done: Condvar::new(),
+        }
+    }
+
+    /// Accepts a record: its identity, fields and place in the order of writes are fixed here.
+    ///
+    /// # Errors
+    /// As [`RecordError`] says; nothing was queued then.
+    #[inline]
+    pub(crate) fn push(
+        &self,
+        node: &Node,
+        fields: &[(&str, Scalar)],
+        marks: Marks,
+        origin: Origin,
+    ) -> Result<(), RecordError> {
+        let mut state = self.lock();
+        if !state.admits(origin, &self.limits) {
+            match self.wait_for_room(state, origin)? {
+                Some(admitted) => state = admitted,
+                None => return Ok(()),
+            }
+        }
+        let write = state.clock.next(now_nanos());
+        state.rows.push(node, write, fields, marks)?;
+        state.recorded.insert(node);
+        state.accepted += 1;
+        let queued = state.rows.len();
+        if queued == 1 {
+            // The writer looks at the queue at least once per deadline, so it need not be woken for this.
+            state.first_at = Some(Instant::now());
+        }
+        if queued == self.limits.batch_rows || state.is_heavy() {
+            self.work.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Whether this queue ever accepted a record of the node.
+    pub(crate) fn has_recorded(&self, node: &Node) -> bool {
+        self.lock().recorded.contains(node)
+    }
+
+    /// Whether a marker would be accepted now; asked before bytes are committed that need one.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`], [`StoreError::Failed`].
+    pub(crate) fn check_open(&self) -> Result<(), StoreError> {
+        let state = self.lock();
+        match &state.failure {
+            Some(failure) => Err(failure.to_store_error()),
+            None if state.phase > Phase::Open => Err(StoreError::Closed),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until everything accepted before is durable and visible.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`].
+    pub(crate) fn flush(&self) -> Result<Totals, StoreError> {
+        let mut state = self.lock();
+        let target = state.accepted;
+        state.flush_to = state.flush_to.max(target);
+        self.work.notify_one();
+        loop {
+            if let Some(failure) = &state.failure {
+                return Err(failure.to_store_error());
+            }
+            if state.totals.published >= target {
+                return Ok(state.totals);
+            }
+            state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Refuses callers from now on; the artifact thread may still record.
+    pub(crate) fn drain(&self) {
+        self.enter(Phase::Draining);
+    }
+
+    /// Refuses everyone from now on; the writer empties the queue and gets no more.
+    pub(crate) fn end(&self) {
+        self.enter(Phase::Ending);
+    }
+
+    /// Counts of the store's life, or the failure that ended it.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`].
+    pub(crate) fn totals(&self) -> Result<Totals, StoreError> {
+        let state = self.lock();
+        match &state.failure {
+            Some(failure) => Err(failure.to_store_error()),
+            None => Ok(state.totals),
+        }
+    }
+
+    /// Waits for the next batch; `None` when the queue ended and is empty. For the writer alone.
+    pub(crate) fn next_batch(&self) -> Option<Rows> {
+        let mut state = self.lock();
+        loop {
+            let queued = state.rows.len();
+            let due = state.first_at.map(|first| self.limits.batch_deadline.saturating_sub(first.elapsed()));
+            let ending = state.phase == Phase::Ending;
+            let wanted = state.flush_to > state.accepted - queued as u64;
+            let full = queued >= self.limits.batch_rows || state.is_heavy();
+            if queued > 0 && (full || wanted || ending || due == Some(Duration::ZERO)) {
+                state.first_at = None;
+                let empty = std::mem::take(&mut state.spare);
+                let batch = std::mem::replace(&mut state.rows, empty);
+                self.room.notify_all();
+                return Some(batch);
+            }
+            if ending {
+                return None;
+            }
+            let wait = due.unwrap_or(self.limits.batch_deadline);
+            (state, _) = self.work.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes note that a batch is durable and visible, and takes its buffer back.
+    pub(crate) fn written(&self, mut batch: Rows) {
+        let records = batch.len() as u64;
+        let kept = batch.bytes() <= KEPT_BYTES;
+        batch.clear();
+        let mut state = self.lock();
+        state.totals.published += records;
+        if kept {
+            state.spare = batch;
+        }
+        self.done.notify_all();
+    }
+
+    /// Ends the store with a failure: `unwritten` records of the current batch are in no part, and neither
+    /// are those that wait.
+    pub(crate) fn fail(&self, source: StoreError, unwritten: u64) {
+        let mut state = self.lock();
+        if state.failure.is_none() {
+            let unwritten = unwritten + state.rows.len() as u64;
+            state.failure = Some(Failure { unwritten, source: Arc::new(source) });
+        }
+        state.rows = Rows::default();
+        state.first_at = None;
+        self.room.notify_all();
+        self.done.notify_all();
+        self.work.notify_all();
+    }
+
+    fn enter(&self, phase: Phase) {
+        let mut state = self.lock();
+        state.phase = state.phase.max(phase);
+        self.work.notify_all();
+        self.room.notify_all();
+    }
+
+    /// `Some` with the lock when there is room, `None` when the record is dropped.
+    #[cold]
+    fn wait_for_room<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        origin: Origin,
+    ) -> Result<Option<MutexGuard<'a, State>>, RecordError> {
+        let limit = match self.limits.when_full {
+            WhenFull::Block(limit) => limit,
+            WhenFull::Drop => LONGEST_WAIT,
+        };
+        let drops = origin == Origin::Value && self.limits.when_full == WhenFull::Drop;
+        let start = Instant::now();
+        loop {
+            if let Some(failure) = &state.failure {
+                return Err(failure.to_record_error());
+            }
+            if !state.accepts(origin) {
+                return Err(RecordError::Closed);
+            }
+            if state.has_room(&self.limits) {
+                return Ok(Some(state));
+            }
+            if drops {
+                state.totals.dropped += 1;
+                return Ok(None);
+            }
+            let left = limit.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Err(RecordError::Full { waited: limit, records: state.rows.len() as u64 });
+            }
+            self.work.notify_one();
+            (state, _) = self.room.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A panic under this lock leaves nothing half-done that matters, so a poisoned lock is taken as it is.
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    #[inline]
+    fn admits(&self, origin: Origin, limits: &Limits) -> bool {
+        self.failure.is_none() && self.accepts(origin) && self.has_room(limits)
+    }
+
+    #[inline]
+    fn accepts(&self, origin: Origin) -> bool {
+        match self.phase {
+            Phase::Open => true,
+            Phase::Draining => origin == Origin::Artifact,
+            Phase::Ending => false,
+        }
+    }
+
+    #[inline]
+    fn has_room(&self, limits: &Limits) -> bool {
+        self.rows.len() < limits.queue_rows && self.rows.bytes() < MAX_BATCH_BYTES
+    }
+
+    #[inline]
+    fn is_heavy(&self) -> bool {
+        self.rows.bytes() >= EARLY_BATCH_BYTES
+    }
+}
+
+impl Failure {
+    fn to_record_error(&self) -> RecordError {
+        RecordError::Failed { unwritten: self.unwritten, source: Arc::clone(&self.source) }
+    }
+
+    fn to_store_error(&self) -> StoreError {
+        StoreError::Failed { unwritten: self.unwritten, source: Arc::clone(&self.source) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

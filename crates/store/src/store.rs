@@ -1,0 +1,351 @@
+//! The object store: what a run records goes through here.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+use waycairn_dag::Node;
+use waycairn_durable::{self as durable, ensure_format};
+
+use crate::batch::Launch;
+use crate::blob::{Blobs, StagedEntry, blobs_folder, check_name};
+use crate::compact::{CompactReport, compact};
+use crate::error::{RecordError, StoreError};
+use crate::field::Scalar;
+use crate::part::values_folder;
+use crate::queue::{Limits, MAX_BATCH_ROWS, Origin, Queue, WhenFull};
+use crate::record::{Artifacts, Attachment, Job};
+use crate::retry::RetryPolicy;
+use crate::row::Marks;
+use crate::writer::{OwnParts, Writer};
+
+/// How a store records. The default suits a training run.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Index of this process among those that record the same nodes; process 0 wins conflicts and writes
+    /// artifacts.
+    pub process: i64,
+    /// Random id of this launch of the process.
+    pub execution: Option<String>,
+    /// The user's tag.
+    pub tag: Option<String>,
+    /// The experiment and its version, `<experiment>@<version>`.
+    pub job: Option<String>,
+    /// A batch goes out at this many records; at most [`MAX_BATCH_ROWS`] count.
+    pub batch_rows: usize,
+    /// A batch goes out this long after its first record.
+    pub batch_deadline: Duration,
+    /// Most records that wait for the writer; at most [`MAX_BATCH_ROWS`] count.
+    pub queue_rows: usize,
+    /// What a record does that finds the queue full.
+    pub when_full: WhenFull,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            process: 0,
+            execution: None,
+            tag: None,
+            job: None,
+            batch_rows: 4096,
+            batch_deadline: Duration::from_secs(30),
+            queue_rows: MAX_BATCH_ROWS,
+            when_full: WhenFull::default(),
+        }
+    }
+}
+
+/// What a flush made sure of, in numbers since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FlushReport {
+    /// Records that are durable and visible.
+    pub records: u64,
+    /// Parts that hold them.
+    pub parts: u64,
+    /// Records that were dropped because the queue was full.
+    pub dropped: u64,
+}
+
+/// What a store did in its life.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CloseReport {
+    /// Records that are durable and visible.
+    pub records: u64,
+    /// Parts that were published, before they were compacted.
+    pub parts: u64,
+    /// Records that were dropped because the queue was full.
+    pub dropped: u64,
+    /// What became of the parts at the end.
+    pub compaction: CompactReport,
+}
+
+/// Records into the objects of one output root; see the crate's documentation.
+///
+/// All methods take `&self` and may be called from many threads; share it behind an `Arc`. Any number of
+/// stores, in any number of processes, may write to one root at once.
+///
+/// Dropping it drains and compacts as [`ObjectStore::close`] does, but a failure is only logged.
+#[derive(Debug)]
+pub struct ObjectStore {
+    root: PathBuf,
+    process: i64,
+    queue: Arc<Queue>,
+    blobs: Arc<Blobs>,
+    artifacts: Artifacts,
+    parts: OwnParts,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Taken for the whole of a close, so that two of them do not compact at once.
+    closed: Mutex<Option<CloseReport>>,
+}
+
+impl ObjectStore {
+    /// Opens the objects under an output root, and makes them if they are missing.
+    ///
+    /// # Errors
+    /// [`StoreError::Format`] when the root is no folder, is of a newer format or cannot hold a store;
+    /// [`StoreError::Commit`] when its folders cannot be made.
+    pub fn open(root: &Path, options: StoreOptions) -> Result<ObjectStore, StoreError> {
+        ObjectStore::open_with(root, options, RetryPolicy::default())
+    }
+
+    pub(crate) fn open_with(
+        root: &Path,
+        options: StoreOptions,
+        retry: RetryPolicy,
+    ) -> Result<ObjectStore, StoreError> {
+        ensure_format(root)?;
+        let values = values_folder(root);
+        durable::create_dir_all(&values)?;
+        durable::create_dir_all(&blobs_folder(root))?;
+        let StoreOptions { process, execution, tag, job, batch_rows, batch_deadline, queue_rows, when_full } =
+            options;
+        let queue = Arc::new(Queue::new(Limits { batch_rows, batch_deadline, queue_rows, when_full }));
+        let blobs = Arc::new(Blobs::new(blobs_folder(root), process));
+        let parts = OwnParts::default();
+        let launch = Launch { writer: Uuid::new_v4().to_string(), process, execution, tag, job };
+        let writer = Writer {
+            queue: Arc::clone(&queue),
+            values,
+            launch,
+            retry: retry.clone(),
+            parts: Arc::clone(&parts),
+        };
+        let thread = thread::Builder::new().name("waycairn-writer".to_owned()).spawn(move || writer.run());
+        let thread = thread.map_err(|source| StoreError::Spawn { thread: "writer", source })?;
+        Ok(ObjectStore {
+            root: root.to_owned(),
+            process,
+            artifacts: Artifacts::new(Arc::clone(&blobs), Arc::clone(&queue), retry),
+            queue,
+            blobs,
+            parts,
+            writer: Mutex::new(Some(thread)),
+            closed: Mutex::new(None),
+        })
+    }
+
+    /// The output root.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Records fields of a node.
+    ///
+    /// The node, its parent and the fields are copied now, so a later tick does not relabel them. No fields
+    /// are valid: the record says that the node exists, and which parent it has. A [`Scalar::Null`] is as
+    /// good as absent.
+    ///
+    /// It does no I/O, and costs a fraction of a microsecond while the queue has room.
+    ///
+    /// # Errors
+    /// [`RecordError`]; nothing was queued then, and the store goes on. One key given twice is an error: to
+    /// keep either value would be to lose the other in silence.
+    ///
+    /// # Durability
+    /// On return the record is in memory. It is durable and visible after its batch was published, and after
+    /// [`ObjectStore::flush`] at the latest.
+    #[inline]
+    pub fn value(&self, node: &Node, fields: &[(&str, Scalar)]) -> Result<(), RecordError> {
+        self.queue.push(node, fields, Marks::default(), Origin::Value)
+    }
+
+    /// Records the fields of a JSON map; see [`ObjectStore::value`].
+    ///
+    /// # Errors
+    /// As [`ObjectStore::value`], and [`RecordError::Value`] for an array, a map or a number beyond 64 signed
+    /// bits.
+    pub fn value_json(&self, node: &Node, fields: &Map<String, Value>) -> Result<(), RecordError> {
+        let scalar = |(key, value): (&'_ String, &Value)| match Scalar::try_from(value) {
+            Ok(scalar) => Ok(scalar),
+            Err(error) => Err(RecordError::Value { key: key.clone(), kind: error.kind }),
+        };
+        let mut converted: Vec<(&str, Scalar)> = Vec::with_capacity(fields.len());
+        for field in fields {
+            converted.push((field.0, scalar(field)?));
+        }
+        self.value(node, &converted)
+    }
+
+    /// Whether this store object accepted a record of the node; a tick asks it.
+    #[must_use]
+    pub fn has_recorded(&self, node: &Node) -> bool {
+        self.queue.has_recorded(node)
+    }
+
+    /// Records that the node's run ended as planned.
+    ///
+    /// # Errors
+    /// As [`ObjectStore::value`].
+    pub fn finish(&self, node: &Node) -> Result<(), RecordError> {
+        let marks = Marks { finished: true, ..Marks::default() };
+        self.queue.push(node, &[], marks, Origin::Marker)
+    }
+
+    /// Stages a folder of the node's blob, to be filled and committed.
+    ///
+    /// # Errors
+    /// [`StoreError::EntryName`] for a name that is no plain file name, [`StoreError::Closed`],
+    /// [`StoreError::Failed`], [`StoreError::Commit`].
+    pub fn stage_folder(&self, node: &Node, entry: &str) -> Result<StagedEntry, StoreError> {
+        StagedEntry::new(node, entry, &self.blobs, &self.queue)
+    }
+
+    /// Attaches a payload to a node under a suffix, with fields that describe it.
+    ///
+    /// The payload is serialized now, as MessagePack with named fields, and written by a thread of the
+    /// store: `<suffix>.msgpack` first, then the record. The same suffix at the same node replaces the
+    /// payload; the fields of earlier records stay. The fields are recorded as `<suffix>/<key>`.
+    ///
+    /// Process 0 writes alone; in the others the call checks its arguments and does nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::EntryName`], [`StoreError::Record`], [`StoreError::Payload`] for what is wrong with the
+    /// call; [`StoreError::Behind`] when the thread cannot keep up. A payload that cannot be written surfaces
+    /// as [`StoreError::Artifacts`] at the next flush and at close.
+    ///
+    /// # Durability
+    /// After [`ObjectStore::flush`].
+    pub fn artifact(
+        &self,
+        node: &Node,
+        suffix: &str,
+        description: &[(&str, Scalar)],
+        payload: &impl Serialize,
+    ) -> Result<(), StoreError> {
+        check_name("suffix", suffix)?;
+        let fields: Vec<(String, Scalar)> =
+            description.iter().map(|(key, value)| (format!("{suffix}/{key}"), value.clone())).collect();
+        let mut attachment = Attachment { fields, ..Attachment::default() };
+        if self.process != 0 {
+            return Job::new(node, attachment).map(|_| ());
+        }
+        self.queue.check_open()?;
+        let bytes = rmp_serde::to_vec_named(payload)
+            .map_err(|source| StoreError::Payload { suffix: suffix.to_owned(), source })?;
+        attachment.artifacts.push((suffix.to_owned(), bytes));
+        self.artifacts.submit(Job::new(node, attachment)?)
+    }
+
+    /// Attaches everything that an analysis made of a node: all its files are committed, and then one record
+    /// announces them. It waits until that record is queued.
+    ///
+    /// Process 0 writes alone; in the others the call checks its arguments and does nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::EntryName`] and [`StoreError::Record`] for what is wrong with the attachment; anything
+    /// else when it could not be written. Nothing is announced then.
+    ///
+    /// # Durability
+    /// On return the files survive a loss of power; after [`ObjectStore::flush`] their record does too.
+    pub fn attach(&self, node: &Node, attachment: Attachment) -> Result<(), StoreError> {
+        let job = Job::new(node, attachment)?;
+        if self.process != 0 {
+            return Ok(());
+        }
+        self.queue.check_open()?;
+        self.artifacts.submit_and_wait(job)
+    }
+
+    /// Waits until everything accepted before, artifacts included, is durable and visible to readers.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the writer failed; [`StoreError::Artifacts`] when artifacts could not be
+    /// written since the last flush, in which case the records are durable nevertheless.
+    pub fn flush(&self) -> Result<FlushReport, StoreError> {
+        let artifacts = self.artifacts.flush();
+        let totals = self.queue.flush()?;
+        artifacts?;
+        Ok(FlushReport { records: totals.published, parts: self.published_parts(), dropped: totals.dropped })
+    }
+
+    /// Writes what is queued, compacts the parts that this object wrote, and ends its threads. Calling it
+    /// again returns the same report.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when records were lost, [`StoreError::Artifacts`] when artifacts were; at every
+    /// call. A compaction that fails loses nothing and is in the report.
+    pub fn close(&self) -> Result<CloseReport, StoreError> {
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let report = match &*closed {
+            Some(report) => report.clone(),
+            None => {
+                let report = self.shut_down();
+                closed.insert(report).clone()
+            }
+        };
+        self.queue.totals()?;
+        self.artifacts.outcome()?;
+        Ok(report)
+    }
+
+    fn shut_down(&self) -> CloseReport {
+        // Artifacts end in records, so their thread goes first and the writer second.
+        self.queue.drain();
+        self.artifacts.end();
+        self.queue.end();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer
+            && writer.join().is_err()
+        {
+            tracing::error!("the writer thread ended unexpectedly");
+        }
+        let mut report = CloseReport { parts: self.published_parts(), ..CloseReport::default() };
+        if let Ok(totals) = self.queue.totals() {
+            report.records = totals.published;
+            report.dropped = totals.dropped;
+            if totals.dropped > 0 {
+                tracing::warn!(records = totals.dropped, "records were dropped because the queue was full");
+            }
+            let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            report.compaction = compact(&values_folder(&self.root), &parts);
+        }
+        report
+    }
+
+    fn published_parts(&self) -> u64 {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
+    }
+}
+
+impl Drop for ObjectStore {
+    fn drop(&mut self) {
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if closed {
+            return;
+        }
+        match self.close() {
+            Ok(report) => tracing::debug!(records = report.records, "a store was dropped and drained"),
+            Err(error) => {
+                tracing::error!(error = %error, cause = ?error, "a store was dropped and could not be drained");
+            }
+        }
+    }
+}
