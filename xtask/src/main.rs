@@ -49,6 +49,11 @@ const CHECKS: &[Check] = &[
     Check { name: "the main command's build", words: &["build", "--release", "--locked"], variables: &[] },
     Check { name: "tests", words: &["test", "--release", "--locked", "--workspace"], variables: &[] },
     Check {
+        name: "crash tests",
+        words: &["test", "--release", "--locked", "--package", "waycairn-durable", "--features", "fault"],
+        variables: &[],
+    },
+    Check {
         name: "documentation",
         words: &["doc", "--release", "--locked", "--workspace", "--no-deps"],
         variables: &[("RUSTDOCFLAGS", "--deny warnings")],
