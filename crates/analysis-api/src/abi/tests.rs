@@ -1,0 +1,78 @@
+//! What two separately compiled libraries agree on. A change here is a change of the interface: see `docs/plugins.md`
+//! for what a minor version may add, and where.
+
+use std::mem::{align_of, offset_of, size_of};
+
+use abi_stable::type_layout::TypeLayout;
+
+use super::arrow::{ArrowArray, ArrowSchema};
+use super::*;
+
+#[test]
+fn the_exported_symbol_is_the_one_that_a_host_looks_for() {
+    assert_eq!(open::SYMBOL, "_1as_0lib_1header_0root_bmodule_bloader");
+}
+
+macro_rules! snapshot {
+    ($($type:ty: $size:literal, $align:literal { $($field:ident: $offset:literal),* $(,)? })*) => {$(
+        assert_eq!((size_of::<$type>(), align_of::<$type>()), ($size, $align), stringify!($type));
+        $(assert_eq!(offset_of!($type, $field), $offset, "{}.{}", stringify!($type), stringify!($field));)*
+    )*};
+}
+
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn abi_2_sizes_and_offsets_are_those_of_interface_1_0() {
+    snapshot! {
+        PluginModule: 24, 8 { count: 0, declare: 8, analyze: 16 }
+        RawFailure: 72, 8 { code: 0, message: 8, backtrace: 40 }
+        RawNode<'_>: 56, 8 { name: 0, nonce: 16, address: 32, seq: 48 }
+        TensorView<'_>: 64, 8 { name: 0, dtype: 16, shape: 32, bytes: 48 }
+        RawTensor: 128, 8 { name: 0, dtype: 32, shape: 64, bytes: 96 }
+        RawScalar<'_>: 24, 8 {}
+        RawField<'_>: 40, 8 { key: 0, value: 16 }
+        ContextObject<'_>: 16, 8 {}
+        ArrowSchema: 72, 8 {}
+        ArrowArray: 80, 8 {}
+        ArrowArrayStream: 40, 8 {}
+    }
+}
+
+fn field(layout: &'static TypeLayout, name: &str) -> &'static TypeLayout {
+    // A reference to a prefix type has that type as a phantom field.
+    let fields = layout.get_fields().into_iter().flatten().chain(layout.phantom_fields());
+    fields.into_iter().find(|field| field.name() == name).unwrap().layout()
+}
+
+fn names(layout: &'static TypeLayout) -> Vec<&'static str> {
+    layout.get_fields().unwrap().iter().map(|field| field.name()).collect()
+}
+
+#[test]
+fn abi_2_functions_and_methods_are_in_the_order_of_interface_1_0() {
+    let module = field(<PluginModuleRef as StableAbi>::LAYOUT, "0");
+    assert_eq!(names(module), ["count", "declare", "analyze"]);
+
+    let object = field(<ContextObject<'_> as StableAbi>::LAYOUT, "obj");
+    let table = field(field(object, "vtable"), "0");
+    // The entries of abi_stable's own come first.
+    let names = names(table);
+    let first = names.iter().position(|name| *name == "node").unwrap();
+    assert_eq!(
+        names[first..],
+        [
+            "node",
+            "parents",
+            "settings",
+            "experiment_settings",
+            "weights",
+            "batch",
+            "forward",
+            "scalars",
+            "log",
+            "emit_artifact",
+            "emit_scalar",
+            "emit_file",
+        ]
+    );
+}

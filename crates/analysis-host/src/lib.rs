@@ -1,0 +1,71 @@
+//! Finds, checks, opens and runs analysis plugins.
+//!
+//! It does not know where the inputs of an analysis come from, nor where its outputs go: a caller implements
+//! [`AnalysisHost`] for one node and gets [`Outputs`] back. It has no training, no store and no tables; the only
+//! thing it knows of Arrow is how to hand a reader over.
+//!
+//! ```text
+//! discover() -> Found { path, result }
+//!                 |
+//!       Library::open(path)
+//!         image     the file is a whole library for this machine, and exports a plugin's header
+//!         load      the system opens it; interface version and layouts are compared
+//!         declared  each analysis says what it is
+//!                 |
+//!       ForeignAnalysis::run(&dyn AnalysisHost, settings) -> Outputs
+//!         settings  defaults filled in, types checked
+//!         session   answers what was declared, collects and checks what is emitted
+//! ```
+//!
+//! # Invariants
+//!
+//! - **ABI-1**: nothing unwinds across the boundary, in either direction: a panic of an analysis is a
+//!   [`RunError::Panicked`], a panic of the host is an error that the analysis gets.
+//! - **ABI-2**: fields and methods are added only after the last prefix field: an older, an equal and a newer
+//!   plugin of one major version load, one with a changed field is refused before it is called.
+//! - **ABI-3**: views end with the call: what an analysis is given is borrowed, and what it emits is copied.
+//!
+//! # Example
+//!
+//! ```
+//! use std::path::Path;
+//! use waycairn_analysis_host::{Library, LoadError};
+//!
+//! let error = Library::open(Path::new("no-such-plugin.so")).unwrap_err();
+//! assert!(matches!(error, LoadError::NotFound { .. }));
+//! assert_eq!(error.to_string(), "no such file: `no-such-plugin.so`");
+//! ```
+//!
+//! How a plugin is written, and the rules of the boundary: `docs/plugins.md`.
+
+mod declared;
+mod discover;
+mod error;
+mod foreign;
+mod host;
+mod image;
+mod load;
+mod outputs;
+mod pattern;
+mod session;
+mod settings;
+mod stream;
+
+pub use crate::declared::{Declared, Needs};
+pub use crate::discover::{Discovery, Found, all, discover, select};
+pub use crate::error::{DeclarationError, LoadError, RunError, SelectError, SettingsError};
+pub use crate::foreign::{ForeignAnalysis, Provenance};
+pub use crate::host::{AnalysisHost, DType, ErrorKind, HostError, NodeInfo, OwnedTensor, TensorView};
+pub use crate::load::{Library, Refused};
+pub use crate::outputs::{Outputs, ScalarOut};
+pub use waycairn_analysis_api::LogLevel;
+pub use waycairn_analysis_api::host::API_VERSION;
+
+/// The name that was probably meant.
+pub(crate) fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
+    names
+        .map(|name| (strsim::damerau_levenshtein(wanted, name), name))
+        .filter(|(distance, name)| *distance <= 2 && *distance < name.chars().count())
+        .min()
+        .map(|(_, name)| name.to_owned())
+}

@@ -1,0 +1,127 @@
+//! One call of one analysis: what it may ask for, and what it emits.
+
+use std::cell::{OnceCell, RefCell};
+
+use waycairn_analysis_api::host::Host;
+use waycairn_analysis_api::{
+    ArrowStream, ContextError as HostError, ErrorKind, LogLevel, OwnedTensor, Scalar, TensorView,
+};
+
+use crate::declared::Declared;
+use crate::host::AnalysisHost;
+use crate::outputs::Collector;
+use crate::stream;
+
+/// Lines of the log that are kept; the rest goes to `tracing` alone.
+const LOG_LIMIT: usize = 1000;
+
+pub(crate) struct Session<'a> {
+    declared: &'a Declared,
+    host: &'a dyn AnalysisHost,
+    address: &'a str,
+    batch: OnceCell<Result<Vec<OwnedTensor>, HostError>>,
+    collector: RefCell<Collector>,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(declared: &'a Declared, host: &'a dyn AnalysisHost, address: &'a str) -> Self {
+        Self {
+            declared,
+            host,
+            address,
+            batch: OnceCell::new(),
+            collector: RefCell::new(Collector::default()),
+        }
+    }
+
+    pub(crate) fn into_collector(self) -> Collector {
+        self.collector.into_inner()
+    }
+
+    fn undeclared(&self, need: &str) -> HostError {
+        let name = &self.declared.name;
+        HostError::new(
+            ErrorKind::Undeclared,
+            format!("analysis `{name}` does not declare that it needs this; add `Needs::{need}`"),
+        )
+    }
+}
+
+impl Host for Session<'_> {
+    fn weights(&self) -> Result<Vec<TensorView<'_>>, HostError> {
+        let needs = &self.declared.needs;
+        if needs.weights.is_empty() {
+            return Err(self.undeclared("weights"));
+        }
+        let all = self.host.weights()?;
+        Ok(all.iter().filter(|view| needs.wants_tensor(view.name())).copied().collect())
+    }
+
+    fn batch(&self) -> Result<Vec<TensorView<'_>>, HostError> {
+        if !self.declared.needs.batch {
+            return Err(self.undeclared("batch"));
+        }
+        let batch = self.batch.get_or_init(|| self.host.batch());
+        match batch {
+            Ok(tensors) => Ok(tensors.iter().map(OwnedTensor::view).collect()),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    fn forward(&self, inputs: &[TensorView<'_>]) -> Result<Vec<OwnedTensor>, HostError> {
+        if !self.declared.needs.forward {
+            return Err(self.undeclared("forward"));
+        }
+        let inputs: Vec<OwnedTensor> = inputs.iter().map(TensorView::to_owned).collect();
+        self.host.forward(&inputs)
+    }
+
+    fn scalars(&self, expression: &str, keys: &[&str]) -> Result<ArrowStream, HostError> {
+        let needs = &self.declared.needs;
+        if let Some(key) = keys.iter().find(|key| !needs.wants_key(key)) {
+            return Err(HostError::new(
+                ErrorKind::Undeclared,
+                format!(
+                    "analysis `{}` does not declare the key `{key}`; add `Needs::scalars(\"{key}\")`",
+                    self.declared.name
+                ),
+            ));
+        }
+        if needs.scalars.is_empty() {
+            return Err(self.undeclared("scalars"));
+        }
+        let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        Ok(stream::export(self.host.scalars(expression, &keys)?))
+    }
+
+    fn log(&self, level: LogLevel, text: &str) {
+        let (analysis, node) = (self.declared.name.as_str(), self.address);
+        match level {
+            LogLevel::Debug => tracing::debug!(analysis, node, "{text}"),
+            LogLevel::Info => tracing::info!(analysis, node, "{text}"),
+            LogLevel::Warn => tracing::warn!(analysis, node, "{text}"),
+            LogLevel::Error => tracing::error!(analysis, node, "{text}"),
+        }
+        let log = &mut self.collector.borrow_mut().outputs.log;
+        if log.len() < LOG_LIMIT {
+            log.push((level, text.to_owned()));
+        }
+    }
+
+    fn emit_artifact(
+        &self,
+        suffix: &str,
+        description: Vec<(String, Scalar)>,
+        payload: &[u8],
+    ) -> Result<(), HostError> {
+        self.collector.borrow_mut().artifact(&self.declared.name, suffix, description, payload)
+    }
+
+    fn emit_scalar(&self, key: &str, value: Scalar) -> Result<(), HostError> {
+        self.collector.borrow_mut().scalar(&self.declared.name, key, value)
+    }
+
+    fn emit_file(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<(), HostError> {
+        self.collector.borrow_mut().file(name, media_type, bytes)
+    }
+}
