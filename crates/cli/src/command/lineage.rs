@@ -1,0 +1,107 @@
+//! `waycairn lineage`: the runs that hang together with a node's run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::Args;
+use waycairn_dag::Node;
+use waycairn_store::RunSummary;
+
+use crate::args::NODE_HELP;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::failure;
+use crate::lineage::{Graph, Marks, draw, family, run_of};
+use crate::output::{Shape, ShapeOutput};
+use crate::table::printable;
+use crate::value::Value;
+
+/// Draw where a node came from and what came of it: all runs connected with its run
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  waycairn lineage warmer
+  waycairn lineage shakespeare:999 --full --format json
+
+{NODE_HELP}"))]
+pub(crate) struct LineageArgs {
+    /// The node
+    #[arg(value_name = "NODE")]
+    pub(super) node: String,
+    /// Show every node, not only the first and last ones, branch points and checkpoints
+    #[arg(long)]
+    pub(super) full: bool,
+    #[command(flatten)]
+    pub(super) output: ShapeOutput,
+}
+
+pub(crate) fn run(args: &LineageArgs, context: &Context) -> Result<(), CliError> {
+    let reader = context.reader()?;
+    let asked = context.resolve(&reader, &args.node)?;
+    let runs = reader.runs().map_err(failure::query)?;
+    let family = family(&asked, reader.edges().map_err(failure::query)?);
+    let cycles = family.cycles();
+    let members: BTreeSet<&Node> = family.runs.iter().collect();
+    let is_member = |run: &RunSummary| members.contains(&run_of(&run.last));
+    let mut nodes = Vec::new();
+    let mut marks: BTreeMap<Node, Marks> = BTreeMap::new();
+    let mut finished = BTreeSet::new();
+    for run in runs.iter().filter(|run| is_member(run)) {
+        let of_run = || reader.query().name(&run.name).nonce(&run.nonce);
+        nodes.extend(of_run().all().map_err(failure::query)?.value);
+        for seq in &run.checkpoints {
+            if let Ok(node) = run.last.at(*seq) {
+                marks.entry(node).or_default().checkpoint = true;
+            }
+        }
+        for node in of_run().artifact().all().map_err(failure::query)?.value {
+            let artifacts = reader.artifacts(&node).map_err(failure::query)?;
+            marks.entry(node).or_default().artifacts =
+                artifacts.into_iter().map(|artifact| artifact.suffix).collect();
+        }
+        if run.finished {
+            finished.insert(run_of(&run.last));
+        }
+    }
+    let graph = Graph::new(family, nodes, &marks, &asked, args.full);
+    let mut out = args.output.place.open()?;
+    match args.output.format() {
+        Shape::Json => out.json(&json(&graph, &cycles))?,
+        Shape::Table => {
+            let mut text = draw(&graph, |run| finished.contains(run), &context.looks(&out));
+            for cycle in &cycles {
+                let names = cycle.iter().map(|node| printable(&node.to_string())).collect::<Vec<_>>();
+                text.push_str(&format!("\ncycle: {}\n", names.join(" -> ")));
+            }
+            out.text(&text)?;
+        }
+    }
+    out.finish()
+}
+
+/// The stable shape of a lineage.
+fn json(graph: &Graph, cycles: &[Vec<Node>]) -> Value {
+    let address = |node: &Node| Value::Text(node.address().to_string());
+    let nodes = graph.nodes.iter().map(|stone| {
+        Value::Object(vec![
+            ("node".into(), address(&stone.node)),
+            ("name".into(), Value::from(stone.node.name())),
+            ("nonce".into(), Value::from(stone.node.nonce())),
+            ("seq".into(), Value::Count(stone.node.seq())),
+            ("checkpoint".into(), Value::Bool(stone.marks.checkpoint)),
+            ("artifacts".into(), Value::list(stone.marks.artifacts.iter().map(String::as_str))),
+        ])
+    });
+    let edges = graph.links.iter().map(|link| {
+        Value::Object(vec![
+            ("child".into(), address(&link.child)),
+            ("parent".into(), address(&link.parent)),
+            ("between".into(), Value::Count(link.between)),
+        ])
+    });
+    let cycles = cycles.iter().map(|cycle| Value::list(cycle.iter().map(address)));
+    Value::Object(vec![
+        ("nodes".into(), Value::list(nodes)),
+        ("edges".into(), Value::list(edges)),
+        ("cycles".into(), Value::list(cycles)),
+    ])
+}

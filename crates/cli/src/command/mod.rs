@@ -1,0 +1,54 @@
+//! The commands, one file each.
+
+mod analyze;
+mod artifact;
+mod completions;
+mod lineage;
+mod nodes;
+mod plugins;
+mod query;
+mod sample;
+mod show;
+mod sql;
+mod train;
+pub(crate) mod version;
+
+use clap::Subcommand;
+
+use crate::context::Context;
+use crate::error::{CliError, Exit};
+
+/// What waycairn can be told to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Train(train::TrainArgs),
+    Nodes(nodes::NodesArgs),
+    Show(show::ShowArgs),
+    Query(query::QueryArgs),
+    Sql(sql::SqlArgs),
+    Lineage(lineage::LineageArgs),
+    Analyze(analyze::AnalyzeArgs),
+    Artifact(artifact::ArtifactArgs),
+    Sample(sample::SampleArgs),
+    Plugins(plugins::PluginsArgs),
+    Completions(completions::CompletionsArgs),
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn run(self, context: &Context) -> Result<Exit, CliError> {
+        match self {
+            Self::Train(args) => train::run(args, context),
+            Self::Nodes(args) => nodes::run(&args, context).map(|()| Exit::Done),
+            Self::Show(args) => show::run(&args, context).map(|()| Exit::Done),
+            Self::Query(args) => query::run(&args, context).map(|()| Exit::Done),
+            Self::Sql(args) => sql::run(&args, context).map(|()| Exit::Done),
+            Self::Lineage(args) => lineage::run(&args, context).map(|()| Exit::Done),
+            Self::Analyze(args) => analyze::run(args, context),
+            Self::Artifact(args) => artifact::run(&args, context).map(|()| Exit::Done),
+            Self::Sample(args) => sample::run(args, context).map(|()| Exit::Done),
+            Self::Plugins(args) => plugins::run(&args, context).map(|()| Exit::Done),
+            Self::Completions(args) => completions::run(&args).map(|()| Exit::Done),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `waycairn nodes`: the runs of a root.
+
+use clap::Args;
+use waycairn_store::{ObjectReader, Order, RunSummary, SortKey};
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::output::{Format, RowOutput};
+use crate::rows::{self, Columns, meant_key};
+use crate::table::Grid;
+use crate::value::Value;
+use crate::{failure, keys, number};
+
+/// List the runs, newest first, with their checkpoints
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  waycairn nodes
+  waycairn nodes --keys train/loss,val/loss
+  waycairn nodes --format json")]
+pub(crate) struct NodesArgs {
+    /// Also show the last value of these keys in each run; a plain listing reads no metric
+    #[arg(long, value_name = "KEY,..")]
+    pub(super) keys: Vec<String>,
+    #[command(flatten)]
+    pub(super) output: RowOutput,
+}
+
+/// The names of a row that are not the user's.
+const FIXED: &[&str] =
+    &["name", "nonce", "node", "seq", "nodes", "checkpoints", "started", "written", "finished"];
+
+pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
+    let reader = context.reader()?;
+    let keys = keys::split(&args.keys)?;
+    let keys: Vec<&str> = keys.iter().map(|key| meant_key(key)).collect();
+    let runs = reader.runs().map_err(failure::query)?;
+    let mut rows = Vec::with_capacity(runs.len());
+    for run in runs {
+        let values = last_values(&reader, &run, &keys)?;
+        rows.push((run, values));
+    }
+    let mut out = args.output.open(&context.terminal)?;
+    match args.output.format() {
+        Format::Table => {
+            let titles =
+                ["run", "nodes", "last", "checkpoints", "started (UTC)", "written (UTC)", "finished"];
+            let titles = titles.into_iter().map(str::to_owned);
+            let mut grid = Grid::new(titles.chain(keys.iter().map(|key| (*key).to_owned()))).keep(4);
+            for (run, values) in &rows {
+                let when = |nanos: Option<i64>| Value::text(nanos.map(number::moment));
+                let fixed = [
+                    Value::Text(format!("{}@{}", run.name, run.nonce)),
+                    Value::Count(run.nodes),
+                    Value::Count(run.last.seq()),
+                    Value::text((!run.checkpoints.is_empty()).then(|| number::ascending(&run.checkpoints))),
+                    when(run.started),
+                    when(run.written),
+                    Value::from(if run.finished { "yes" } else { "no" }),
+                ];
+                grid.push(fixed.into_iter().chain(values.iter().cloned()));
+            }
+            context.table(&grid, "no runs", &mut out)?;
+        }
+        format => {
+            let columns = Columns::fixed(FIXED).keys(keys.iter().copied(), FIXED);
+            let rows = rows.into_iter().map(|(run, values)| {
+                let fixed = [
+                    Value::Text(run.name),
+                    Value::Text(run.nonce),
+                    Value::Text(run.last.address().to_string()),
+                    Value::Count(run.last.seq()),
+                    Value::Count(run.nodes),
+                    Value::list(run.checkpoints),
+                    Value::time(run.started),
+                    Value::time(run.written),
+                    Value::Bool(run.finished),
+                ];
+                fixed.into_iter().chain(values).collect()
+            });
+            rows::write(&mut out, format, &columns, rows)?;
+        }
+    }
+    out.finish()
+}
+
+/// The value of each key at the last node of the run that has it.
+fn last_values(reader: &ObjectReader, run: &RunSummary, keys: &[&str]) -> Result<Vec<Value>, CliError> {
+    let mut values = Vec::with_capacity(keys.len());
+    for key in keys {
+        let query = reader.query().name(&run.name).nonce(&run.nonce).has(key);
+        let answer =
+            query.sort(SortKey::Seq, Order::Descending).limit(1).select(&[key]).map_err(failure::query)?;
+        let value = answer.value.first().and_then(|row| row.fields.get(*key));
+        values.push(value.map_or(Value::Null, Value::from));
+    }
+    Ok(values)
+}

@@ -1,0 +1,134 @@
+//! `waycairn plugins`: the analyses that would be found, and what is wrong with those that would not.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use waycairn_analysis_host::{Discovery, Found, discover};
+
+use crate::context::Context;
+use crate::error::{CliError, one_line};
+use crate::output::{Format, RowOutput};
+use crate::rows::{self, Columns};
+use crate::table::Grid;
+use crate::value::Value;
+
+/// Where plugins are looked for.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PluginPlaces {
+    /// Load this plugin library; may be repeated
+    #[arg(long = "plugin", value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// Look for plugins in this folder too; may be repeated
+    #[arg(long = "plugin-dir", value_name = "FOLDER")]
+    pub(super) folders: Vec<PathBuf>,
+}
+
+/// List the analyses of all plugins that are found, and why others are refused
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  waycairn plugins
+  waycairn plugins --plugin target/release/libwaycairn_summary.so --format json
+
+Plugins are looked for in this order: --plugin, --plugin-dir, the folders of $WAYCAIRN_PLUGIN_PATH, `plugins`
+in the output root, and `waycairn/plugins` in your data folder ($XDG_DATA_HOME, else ~/.local/share). A plugin
+is native code that runs with your rights: only what you name or place there is loaded.")]
+pub(crate) struct PluginsArgs {
+    #[command(flatten)]
+    pub(super) places: PluginPlaces,
+    #[command(flatten)]
+    pub(super) output: RowOutput,
+}
+
+/// The stable shape of a row.
+const FIXED: &[&str] = &["name", "version", "api", "file", "sha256", "status", "reason"];
+
+impl PluginPlaces {
+    /// Everything that is to be looked at, in the documented order.
+    pub(super) fn discovery(&self, context: &Context) -> Discovery {
+        let mut default_dirs = context.environment.plugin_path.clone();
+        default_dirs.push(context.root_to_read().path.join("plugins"));
+        default_dirs.extend(context.environment.data.iter().map(|data| data.join("waycairn/plugins")));
+        Discovery { files: self.files.clone(), dirs: self.folders.clone(), default_dirs }
+    }
+}
+
+pub(crate) fn run(args: &PluginsArgs, context: &Context) -> Result<(), CliError> {
+    let found = discover(&args.places.discovery(context));
+    let mut out = args.output.open(&context.terminal)?;
+    let rows: Vec<Row> = found.iter().flat_map(rows_of).collect();
+    match args.output.format() {
+        Format::Table => {
+            let mut grid =
+                Grid::new(["analysis", "version", "interface", "status", "file", "what it does, or why not"]);
+            for row in rows {
+                let said = row.reason.clone().or(row.description).map_or(Value::Null, Value::Text);
+                grid.push([row.name, row.version, row.api, Value::from(row.status), row.file, said]);
+            }
+            context.table(
+                &grid,
+                "no plugins; see `waycairn plugins --help` for where they are looked for",
+                &mut out,
+            )?;
+        }
+        format => {
+            let rows = rows.into_iter().map(|row| {
+                let reason = Value::text(row.reason);
+                vec![row.name, row.version, row.api, row.file, row.sha256, Value::from(row.status), reason]
+            });
+            rows::write(&mut out, format, &Columns::fixed(FIXED), rows)?;
+        }
+    }
+    out.finish()
+}
+
+/// An analysis, or something that is none.
+struct Row {
+    name: Value,
+    version: Value,
+    api: Value,
+    file: Value,
+    sha256: Value,
+    status: &'static str,
+    reason: Option<String>,
+    description: Option<String>,
+}
+
+/// The rows of one file: its analyses, then those of it that cannot be used; or the file itself where it is refused.
+fn rows_of(found: &Found) -> Vec<Row> {
+    let refused = |path: &Path, reason: String| Row {
+        name: Value::Null,
+        version: Value::Null,
+        api: Value::Null,
+        file: Value::Text(path.display().to_string()),
+        sha256: Value::Null,
+        status: "refused",
+        reason: Some(one_line(&reason)),
+        description: None,
+    };
+    let library = match &found.result {
+        Ok(library) => library,
+        Err(error) => return vec![refused(&found.path, error.to_string())],
+    };
+    let api = || Value::from(library.api_version());
+    let sha256 = || Value::Text(library.digest().to_string());
+    let mut rows = Vec::new();
+    for analysis in library.analyses() {
+        let declared = analysis.declaration();
+        rows.push(Row {
+            name: Value::from(declared.name.as_str()),
+            version: Value::from(declared.version.as_str()),
+            api: api(),
+            file: Value::Text(library.path().display().to_string()),
+            sha256: sha256(),
+            status: "loaded",
+            reason: None,
+            description: Some(declared.description.clone()),
+        });
+    }
+    for unusable in library.refused() {
+        let row = refused(library.path(), unusable.error.to_string());
+        rows.push(Row { api: api(), sha256: sha256(), ..row });
+    }
+    rows
+}

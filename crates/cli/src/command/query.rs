@@ -1,0 +1,188 @@
+//! `waycairn query`: the nodes whose folded fields match an expression.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use waycairn_store::{Expr, NodeRow, ObjectReader, Order, Query, SortKey};
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::output::{Destination, Format, RowOutput};
+use crate::rows::{self, Columns, meant_key};
+use crate::table::Grid;
+use crate::value::Value;
+use crate::{failure, keys};
+
+/// Find nodes by their fields
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  waycairn query 'val/loss < 2.0' --keys train/loss,val/loss --format csv
+  waycairn query \"name = 'shakespeare' and has checkpoint\" --sort val/loss --limit 1
+  waycairn query --keys val/loss --sort written:desc --limit 10
+
+An EXPR compares keys with values: val/loss < 2.0, name = 'x', seq >= 100, \"a key with spaces\" != 3.
+Terms are joined with and, or, not and parentheses; `has KEY` and `missing KEY` ask whether a node has the
+key at all. A comparison with a missing key is false. A key that is called like a word of the language or a
+column of the answer is written field:KEY.")]
+pub(crate) struct QueryArgs {
+    /// What the nodes must satisfy [default: every node]
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    pub(super) expression: Option<String>,
+    /// Show these keys, in this order [default: all]; `written` is the last record's time
+    #[arg(long, value_name = "KEY,..")]
+    pub(super) keys: Vec<String>,
+    /// Sort by a key, or by name, nonce, seq or written; nodes without it come last
+    #[arg(long, value_name = "KEY[:desc]")]
+    pub(super) sort: Option<String>,
+    /// Show at most this many nodes
+    #[arg(long, value_name = "N")]
+    pub(super) limit: Option<usize>,
+    /// Leave out this many nodes first
+    #[arg(long, value_name = "N")]
+    pub(super) offset: Option<usize>,
+    #[command(flatten)]
+    pub(super) output: RowOutput,
+}
+
+/// The names of a row that are not the user's.
+const FIXED: &[&str] = &["node", "name", "nonce", "seq"];
+/// The same with the one that only `--keys` brings.
+const RESERVED: &[&str] = &["node", "name", "nonce", "seq", "written"];
+
+pub(crate) fn run(args: &QueryArgs, context: &Context) -> Result<(), CliError> {
+    let reader = context.reader()?;
+    let asked = Asked::parse(&keys::split(&args.keys)?);
+    let query = build(args, &reader)?;
+    let mut out = args.output.open(&context.terminal)?;
+    match args.output.format() {
+        Format::Parquet | Format::Arrow => {
+            let answer = query.batches(&asked.fields()).map_err(failure::query)?;
+            context.diagnostics(&answer.diagnostics);
+            failure::write_table(&answer.value, args.output.format(), &mut out)?;
+        }
+        format => {
+            let fields = asked.fields();
+            let answer = if fields.is_empty() && asked.shown.is_empty() {
+                query.select_all()
+            } else {
+                query.select(&fields)
+            };
+            let answer = answer.map_err(failure::query)?;
+            context.diagnostics(&answer.diagnostics);
+            let asked = if args.keys.is_empty() { Asked::all(&answer.value) } else { asked };
+            write(&asked, answer.value, format, &mut out, context)?;
+        }
+    }
+    out.finish()
+}
+
+/// Builds the query that the arguments describe.
+fn build(args: &QueryArgs, reader: &ObjectReader) -> Result<Query, CliError> {
+    let mut query = reader.query();
+    if let Some(text) = &args.expression {
+        query = query.expression(Expr::parse(text).map_err(failure::parse)?);
+    }
+    if let Some(sort) = &args.sort {
+        let (key, descending) = keys::sort(sort)?;
+        let key = match key.as_str() {
+            "name" => SortKey::Name,
+            "nonce" => SortKey::Nonce,
+            "seq" => SortKey::Seq,
+            "written" => SortKey::Written,
+            shown => SortKey::Field(meant_key(shown).to_owned()),
+        };
+        query = query.sort(key, if descending { Order::Descending } else { Order::Ascending });
+    }
+    if let Some(limit) = args.limit {
+        query = query.limit(limit);
+    }
+    if let Some(offset) = args.offset {
+        query = query.offset(offset);
+    }
+    Ok(query)
+}
+
+/// The keys of the answer.
+struct Asked {
+    shown: Vec<Key>,
+}
+
+enum Key {
+    Written,
+    Field(String),
+}
+
+impl Asked {
+    /// The keys as the user wrote them; what every row has anyway is not repeated.
+    fn parse(keys: &[String]) -> Self {
+        let shown = keys.iter().filter(|key| !FIXED.contains(&key.as_str())).map(|key| match key.as_str() {
+            "written" => Key::Written,
+            shown => Key::Field(meant_key(shown).to_owned()),
+        });
+        Self { shown: shown.collect() }
+    }
+
+    /// Every key that occurs in the rows, in order.
+    fn all(rows: &[NodeRow]) -> Self {
+        let keys: BTreeSet<&String> = rows.iter().flat_map(|row| row.fields.keys()).collect();
+        Self { shown: keys.into_iter().map(|key| Key::Field(key.clone())).collect() }
+    }
+
+    fn fields(&self) -> Vec<&str> {
+        let fields = self.shown.iter().filter_map(|key| match key {
+            Key::Written => None,
+            Key::Field(key) => Some(key.as_str()),
+        });
+        fields.collect()
+    }
+
+    /// The user's part of a row, with the names under which it is shown.
+    fn columns(&self, fixed: &'static [&'static str]) -> Columns {
+        let mut columns = Columns::fixed(fixed);
+        for key in &self.shown {
+            columns = match key {
+                Key::Written => columns.keys(["written"], &[]),
+                Key::Field(key) => columns.keys([key.as_str()], RESERVED),
+            };
+        }
+        columns
+    }
+
+    fn values<'a>(&'a self, row: &'a NodeRow) -> impl Iterator<Item = Value> + 'a {
+        self.shown.iter().map(|key| match key {
+            Key::Written => Value::time(row.written),
+            Key::Field(key) => row.fields.get(key).map_or(Value::Null, Value::from),
+        })
+    }
+}
+
+fn write(
+    asked: &Asked,
+    rows: Vec<NodeRow>,
+    format: Format,
+    out: &mut Destination,
+    context: &Context,
+) -> Result<(), CliError> {
+    if format == Format::Table {
+        let columns = asked.columns(&["node"]);
+        let mut grid = Grid::new(columns.names().iter().map(|name| name.to_string())).keep(2);
+        for row in &rows {
+            let node = [Value::Text(row.node.to_string())];
+            grid.push(node.into_iter().chain(asked.values(row)));
+        }
+        return context.table(&grid, "no node matches", out);
+    }
+    let columns = asked.columns(FIXED);
+    let rows = rows.iter().map(|row| {
+        let node = &row.node;
+        let fixed = [
+            Value::Text(node.address().to_string()),
+            Value::from(node.name()),
+            Value::from(node.nonce()),
+            Value::from(node.seq()),
+        ];
+        fixed.into_iter().chain(asked.values(row)).collect()
+    });
+    rows::write(out, format, &columns, rows)
+}

@@ -1,0 +1,182 @@
+//! `waycairn show`: everything that is known of one node.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use clap::Args;
+use waycairn_dag::Node;
+use waycairn_store::NodeView;
+
+use crate::args::NODE_HELP;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::failure;
+use crate::number::{self, plural};
+use crate::output::{Shape, ShapeOutput};
+use crate::table::{MISSING, cell, printable};
+use crate::terminal::Terminal;
+use crate::value::Value;
+
+/// Show one node: fields, parents, children, checkpoint, artifacts, files
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  waycairn show shakespeare:999
+  waycairn show latest --format json
+
+{NODE_HELP}"))]
+pub(crate) struct ShowArgs {
+    /// The node
+    #[arg(value_name = "NODE")]
+    pub(super) node: String,
+    #[command(flatten)]
+    pub(super) output: ShapeOutput,
+}
+
+pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
+    let reader = context.reader()?;
+    let node = context.resolve(&reader, &args.node)?;
+    let view = reader.node(&node).map_err(failure::query)?;
+    let view = view.ok_or_else(|| failure::unknown(&args.node, reader.root()))?;
+    let mut out = args.output.place.open()?;
+    match args.output.format() {
+        Shape::Json => out.json(&json(&view)?)?,
+        Shape::Table => {
+            let terminal = context.looks(&out);
+            out.text(&text(&view, &terminal))?;
+        }
+    }
+    out.finish()
+}
+
+/// The stable shape of a node.
+fn json(view: &NodeView) -> Result<Value, CliError> {
+    let node = &view.node;
+    let addresses = |nodes: &[Node]| Value::list(nodes.iter().map(|node| node.address().to_string()));
+    let fields = view.fields.iter().map(|(key, value)| (Cow::Owned(key.clone()), Value::from(value)));
+    let names = |files: &[(String, u64)]| Value::list(files.iter().map(|(name, _)| name.as_str()));
+    let blob = view.blob.as_deref().map(absolute).transpose()?;
+    let checkpoint = view.checkpoint.as_ref().map_or(Value::Null, |checkpoint| {
+        Value::Object(vec![
+            ("complete".into(), Value::Bool(checkpoint.complete)),
+            ("bytes".into(), Value::Count(checkpoint.bytes)),
+            ("files".into(), names(&checkpoint.files)),
+        ])
+    });
+    let artifacts = view.artifacts.iter().map(|artifact| {
+        Value::Object(vec![
+            ("suffix".into(), Value::from(artifact.suffix.as_str())),
+            ("bytes".into(), Value::Count(artifact.bytes)),
+            ("written".into(), Value::time(artifact.written)),
+            ("plugin".into(), Value::text(artifact.plugin.as_deref())),
+            ("plugin_version".into(), Value::text(artifact.plugin_version.as_deref())),
+        ])
+    });
+    Ok(Value::Object(vec![
+        ("node".into(), Value::Text(node.address().to_string())),
+        ("name".into(), Value::from(node.name())),
+        ("nonce".into(), Value::from(node.nonce())),
+        ("seq".into(), Value::Count(node.seq())),
+        ("parents".into(), addresses(&view.parents)),
+        ("children".into(), addresses(&view.children)),
+        ("fields".into(), Value::Object(fields.collect())),
+        ("blob".into(), Value::text(blob)),
+        ("checkpoint".into(), checkpoint),
+        ("artifacts".into(), Value::list(artifacts)),
+        ("files".into(), names(&view.files)),
+    ]))
+}
+
+/// The path from the root of the file system, whatever folder the command was started in.
+fn absolute(path: &Path) -> Result<String, CliError> {
+    match std::path::absolute(path) {
+        Ok(path) => Ok(path.display().to_string()),
+        Err(error) => Err(CliError::of("io", error).next("start the command in a folder that exists")),
+    }
+}
+
+/// The node as people read it: what it is, then what was measured, then what is attached.
+fn text(view: &NodeView, terminal: &Terminal) -> String {
+    let nodes = |nodes: &[Node]| match nodes {
+        [] => MISSING.to_owned(),
+        nodes => nodes.iter().map(|node| printable(&node.to_string())).collect::<Vec<_>>().join(", "),
+    };
+    let mut facts = Section::default();
+    facts.line("node", &printable(&view.node.to_string()));
+    facts.line("address", view.node.address().as_str());
+    if let Some(written) = view.written {
+        facts.line("written", &format!("{} UTC", number::moment(written)));
+    }
+    facts.line("run", if view.finished { "finished" } else { "not finished" });
+    facts.line("parents", &nodes(&view.parents));
+    facts.line("children", &nodes(&view.children));
+    let checkpoint = view.checkpoint.as_ref().map(|checkpoint| {
+        let files = plural(checkpoint.files.len() as u64, "file");
+        let state = if checkpoint.complete { "complete" } else { "INCOMPLETE" };
+        format!("{state}, {} in {files}", number::bytes(checkpoint.bytes))
+    });
+    facts.line("checkpoint", checkpoint.as_deref().unwrap_or(MISSING));
+    if let Some(blob) = &view.blob {
+        facts.line("folder", &printable(&blob.display().to_string()));
+    }
+    let mut text = facts.draw();
+
+    let mut fields = Section::default();
+    for (key, value) in &view.fields {
+        fields.line(&printable(key), &cell(&Value::from(value)));
+    }
+    fields.under("fields", terminal, &mut text);
+
+    let mut artifacts = Section::default();
+    for artifact in &view.artifacts {
+        let mut said = number::bytes(artifact.bytes);
+        if let Some(written) = artifact.written {
+            said.push_str(&format!("  {}", number::moment(written)));
+        }
+        if let Some(plugin) = &artifact.plugin {
+            let version = artifact.plugin_version.as_deref().unwrap_or_default();
+            said.push_str(&format!("  by {} {version}", printable(plugin)));
+        }
+        artifacts.line(&printable(&artifact.suffix), said.trim_end());
+    }
+    artifacts.under("artifacts", terminal, &mut text);
+
+    let mut files = Section::default();
+    let of_checkpoint = view.checkpoint.iter().flat_map(|checkpoint| &checkpoint.files);
+    for (name, bytes) in of_checkpoint {
+        files.line(&format!("checkpoint/{}", printable(name)), &number::bytes(*bytes));
+    }
+    for (name, bytes) in &view.files {
+        files.line(&printable(name), &number::bytes(*bytes));
+    }
+    files.under("files", terminal, &mut text);
+    text
+}
+
+/// Lines of a name and what there is to say, aligned.
+#[derive(Default)]
+struct Section {
+    lines: Vec<(String, String)>,
+}
+
+impl Section {
+    fn line(&mut self, name: &str, said: &str) {
+        self.lines.push((name.to_owned(), said.to_owned()));
+    }
+
+    fn draw(&self) -> String {
+        let width = self.lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        self.lines.iter().map(|(name, said)| format!("{name:<width$}  {said}\n")).collect()
+    }
+
+    /// Adds the lines, indented below a title, to a text; nothing where there are none.
+    fn under(&self, title: &str, terminal: &Terminal, text: &mut String) {
+        if self.lines.is_empty() {
+            return;
+        }
+        text.push_str(&format!("\n{}\n", terminal.strong(title)));
+        for line in self.draw().lines() {
+            text.push_str(&format!("  {line}\n"));
+        }
+    }
+}

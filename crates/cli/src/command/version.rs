@@ -1,0 +1,34 @@
+//! `waycairn --version`: of the program and of what it reads, loads and computes on.
+
+use waycairn_analysis_host::API_VERSION;
+use waycairn_durable::FormatVersion;
+fn devices() -> [&'static str; 1] {
+    ["cpu"]
+}
+
+use crate::error::CliError;
+use crate::output::{Destination, Shape};
+use crate::value::Value;
+
+/// The version of the program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+pub(crate) fn run(shape: Shape) -> Result<(), CliError> {
+    let mut out = Destination::standard_output();
+    match shape {
+        Shape::Table => out.text(&format!("waycairn {VERSION}\n"))?,
+        Shape::Json => out.json(&json())?,
+    }
+    out.finish()
+}
+
+/// The stable shape: the program, the formats of what it records, the plugin interface, the devices.
+fn json() -> Value {
+    let formats = vec![("root".into(), Value::Text(FormatVersion::CURRENT.to_string()))];
+    Value::Object(vec![
+        ("version".into(), Value::from(VERSION)),
+        ("formats".into(), Value::Object(formats)),
+        ("api".into(), Value::Text(API_VERSION.to_string())),
+        ("devices".into(), Value::list(devices())),
+    ])
+}

@@ -1,0 +1,104 @@
+//! What every command is given.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use waycairn_dag::Node;
+use waycairn_store::{Diagnostic, ObjectReader};
+
+use crate::args::Global;
+use crate::environment::Environment;
+use crate::error::CliError;
+use crate::failure;
+use crate::number::plural;
+use crate::output::Destination;
+use crate::root::{self, Root};
+use crate::table::Grid;
+use crate::terminal::Terminal;
+
+/// The surroundings of one command.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) terminal: Terminal,
+    pub(crate) environment: Environment,
+    pub(crate) global: Global,
+    /// The folder that the command was started in.
+    pub(crate) here: PathBuf,
+    /// The command line as it was given, for the record of a run.
+    pub(crate) command_line: Vec<String>,
+}
+
+impl Context {
+    /// The root that a command reads, or attaches to.
+    pub(crate) fn root_to_read(&self) -> Root {
+        root::for_reader(self.named_root(), &self.here)
+    }
+
+    /// The root that a command writes new runs to.
+    pub(crate) fn root_to_write(&self) -> Root {
+        root::for_writer(self.named_root())
+    }
+
+    fn named_root(&self) -> Option<&std::path::Path> {
+        self.global.root.as_deref().or(self.environment.root.as_deref())
+    }
+
+    /// Opens the root for reading. Where there is none the answers will be empty, and a note says where it was
+    /// looked for.
+    pub(crate) fn reader(&self) -> Result<ObjectReader, CliError> {
+        let root = self.root_to_read();
+        let reader = ObjectReader::open(&root.path).map_err(failure::query)?;
+        if !root.found {
+            self.note(
+                "no output root here or in the folders above; name one with `--root`, or train a first model",
+            );
+        } else if !root.path.exists() {
+            self.note(&format!("nothing is recorded yet: there is no folder `{}`", root.path.display()));
+        }
+        Ok(reader)
+    }
+
+    /// Finds the node that the user means.
+    pub(crate) fn resolve(&self, reader: &ObjectReader, text: &str) -> Result<Node, CliError> {
+        reader.resolve(text).map_err(|error| failure::resolve(error, text, reader.root()))
+    }
+
+    /// Writes a table; one without rows is said in words, so that silence is never an answer on a terminal.
+    pub(crate) fn table(&self, grid: &Grid, empty: &str, out: &mut Destination) -> Result<(), CliError> {
+        if grid.is_empty() {
+            self.note(empty);
+            return Ok(());
+        }
+        let drawn = grid.draw(&self.looks(out));
+        out.text(&drawn.text)?;
+        if !drawn.left_out.is_empty() {
+            let count = drawn.left_out.len() as u64;
+            let names = drawn.left_out.iter().take(4).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = if count > 4 { ", .." } else { "" };
+            let columns = plural(count, "column");
+            self.note(&format!(
+                "{columns} did not fit ({names}{more}); choose with `--keys`, or write to a file"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What the place of an answer can show.
+    pub(crate) fn looks(&self, out: &Destination) -> Terminal {
+        if out.is_standard() { self.terminal.clone() } else { Terminal::plain() }
+    }
+
+    /// Says something that is no part of the answer.
+    pub(crate) fn note(&self, text: &str) {
+        let mut err = std::io::stderr().lock();
+        // Nobody may be reading; that is no reason to fail.
+        drop(writeln!(err, "note: {text}"));
+    }
+
+    /// Says what a query noticed besides its answer.
+    pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic]) {
+        for diagnostic in diagnostics {
+            self.note(&diagnostic.to_string());
+        }
+    }
+}

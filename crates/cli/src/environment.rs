@@ -1,0 +1,37 @@
+//! The variables that are looked at, all of them; nothing below the binary reads the environment.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What the user's environment says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Environment {
+    /// `WAYCAIRN_ROOT`: the output root where `--root` is not given.
+    pub(crate) root: Option<PathBuf>,
+    /// `WAYCAIRN_LOG`: what is logged to standard error, as in `waycairn_store=debug`.
+    pub(crate) log: Option<String>,
+    /// `WAYCAIRN_PLUGIN_PATH`: folders with plugins, separated like `PATH`.
+    pub(crate) plugin_path: Vec<PathBuf>,
+    /// The user's data folder: `XDG_DATA_HOME`, else `~/.local/share`.
+    pub(crate) data: Option<PathBuf>,
+    /// Whether `NO_COLOR` is unset or empty and `TERM` is not `dumb`.
+    pub(crate) colour: bool,
+}
+
+impl Environment {
+    /// Reads the variables. One that is empty counts as unset.
+    pub(crate) fn read() -> Self {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let paths = |value: OsString| {
+            std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect()
+        };
+        let data = set("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        Self {
+            root: set("WAYCAIRN_ROOT").map(PathBuf::from),
+            log: set("WAYCAIRN_LOG").map(|value| value.to_string_lossy().into_owned()),
+            plugin_path: set("WAYCAIRN_PLUGIN_PATH").map(paths).unwrap_or_default(),
+            data: data.or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".local/share"))),
+            colour: set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What went wrong, as three lines for people or one object for programs, and the exit status that says so.
+
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+use crate::terminal::Terminal;
+use crate::value::Value;
+
+/// How a command ends; the numbers are a promise to scripts. 3 is kept for a verification that found damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything was done.
+    Done = 0,
+    /// It failed; the error says how.
+    Failed = 1,
+    /// The command line itself was wrong.
+    Usage = 2,
+    /// Stopped in good order: the same command goes on.
+    Stopped = 4,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// An error as the user meets it.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    /// What a script matches on.
+    pub(crate) code: &'static str,
+    /// One line: what happened.
+    pub(crate) what: String,
+    /// One line: why.
+    pub(crate) why: Option<String>,
+    /// One line: what to do.
+    pub(crate) next: Option<String>,
+    /// Lines that show the place, such as an expression with a caret below it.
+    pub(crate) picture: Vec<String>,
+    /// The exit status that goes with it.
+    pub(crate) exit: Exit,
+    source: Option<Box<dyn Error + Send + Sync>>,
+    quiet: bool,
+}
+
+impl CliError {
+    /// An error of the code `code`, which says what happened.
+    pub(crate) fn new(code: &'static str, what: impl Into<String>) -> Self {
+        Self {
+            code,
+            what: what.into(),
+            why: None,
+            next: None,
+            picture: Vec::new(),
+            exit: Exit::Failed,
+            source: None,
+            quiet: false,
+        }
+    }
+
+    /// A command line that cannot be meant.
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self::new("usage", what).exit(Exit::Usage)
+    }
+
+    /// An error of a crate below: what it says, with its causes as the reason.
+    pub(crate) fn of(code: &'static str, error: impl Error + Send + Sync + 'static) -> Self {
+        let text = one_line(&error.to_string());
+        let (what, next) = split_next(&text);
+        let mut of = Self::new(code, what);
+        of.next = next.map(str::to_owned);
+        of.why = reason(&error);
+        of.source = Some(Box::new(error));
+        of
+    }
+
+    /// A failure to write what was asked for. A reader that has seen enough, such as `head`, is no failure.
+    pub(crate) fn writing(target: &str, error: io::Error) -> Self {
+        let quiet = error.kind() == io::ErrorKind::BrokenPipe;
+        let mut writing = Self::new("io", format!("cannot write to {target}")).why(error.to_string());
+        writing.next = Some("make room or choose another place with `-o FILE`".to_owned());
+        writing.quiet = quiet;
+        writing.source = Some(Box::new(error));
+        writing
+    }
+
+    /// Sets the reason.
+    pub(crate) fn why(mut self, why: impl Into<String>) -> Self {
+        self.why = Some(why.into());
+        self
+    }
+
+    /// Sets what to do next.
+    pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+
+    /// Sets what to do next where the error itself does not say it.
+    pub(crate) fn default_next(mut self, next: &str) -> Self {
+        self.next.get_or_insert_with(|| next.to_owned());
+        self
+    }
+
+    /// Sets the exit status.
+    pub(crate) fn exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    /// Sets the lines that show the place.
+    pub(crate) fn picture(mut self, picture: Vec<String>) -> Self {
+        self.picture = picture;
+        self
+    }
+
+    /// Whether nothing is to be said, because nobody reads any more.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// The three lines, with the picture between, and the chain of causes where `chain` asks for it.
+    pub(crate) fn text(&self, terminal: &Terminal, chain: bool) -> String {
+        let mut text = format!("{}: {}\n", terminal.alarm("error"), self.what);
+        if let Some(why) = &self.why {
+            text.push_str(&format!("  why: {why}\n"));
+        }
+        for line in &self.picture {
+            text.push_str(&format!("       {line}\n"));
+        }
+        if let Some(next) = &self.next {
+            text.push_str(&format!(" next: {next}\n"));
+        }
+        if chain {
+            let mut cause = self.source.as_deref().and_then(Error::source);
+            let mut depth = 0;
+            while let Some(error) = cause {
+                depth += 1;
+                text.push_str(&format!("    {depth}: {error}\n"));
+                cause = error.source();
+            }
+        }
+        text
+    }
+
+    /// The object that scripts read: `{"error": {code, what, why, next}}`.
+    pub(crate) fn json(&self) -> Value {
+        let error = vec![
+            ("code".into(), Value::from(self.code)),
+            ("what".into(), Value::from(self.what.as_str())),
+            ("why".into(), Value::text(self.why.as_deref())),
+            ("next".into(), Value::text(self.next.as_deref())),
+        ];
+        Value::Object(vec![("error".into(), Value::Object(error))])
+    }
+}
+
+/// The causes of an error in one line, outermost first. A cause whose text its effect already holds adds nothing.
+fn reason(error: &dyn Error) -> Option<String> {
+    let mut causes: Vec<String> = Vec::new();
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = one_line(&error.to_string());
+        if !said.contains(&text) {
+            causes.push(text.clone());
+            said = text;
+        }
+        cause = error.source();
+    }
+    if causes.is_empty() { None } else { Some(causes.join(": ")) }
+}
+
+/// Errors of the crates below say what happened and, after the last semicolon, what to do; a semicolon in backticks
+/// is part of a name.
+fn split_next(text: &str) -> (&str, Option<&str>) {
+    let mut quoted = false;
+    let mut at = None;
+    for (index, c) in text.char_indices() {
+        match c {
+            '`' => quoted = !quoted,
+            ';' if !quoted && text[index..].starts_with("; ") => at = Some(index),
+            _ => {}
+        }
+    }
+    match at {
+        Some(at) => (&text[..at], Some(&text[at + 2..])),
+        None => (text, None),
+    }
+}
+
+/// Text on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut joined = String::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if !joined.is_empty() {
+            joined.push_str(if joined.ends_with(':') { " " } else { "; " });
+        }
+        joined.push_str(line);
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot open `a`")]
+    struct Outer(#[source] Inner);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the disk is gone")]
+    struct Inner;
+
+    #[test]
+    fn three_lines_and_the_chain() {
+        let error = CliError::of("io", Outer(Inner)).next("mount it");
+        let plain = Terminal::plain();
+        assert_eq!(
+            error.text(&plain, false),
+            "error: cannot open `a`\n  why: the disk is gone\n next: mount it\n"
+        );
+        assert!(error.text(&plain, true).ends_with("    1: the disk is gone\n"));
+    }
+
+    #[test]
+    fn the_next_step_stands_after_the_last_semicolon() {
+        assert_eq!(split_next("`a; b` is gone"), ("`a; b` is gone", None));
+        assert_eq!(split_next("a; b; c"), ("a; b", Some("c")));
+    }
+
+    #[test]
+    fn the_object_has_four_fields() {
+        let json = serde_json::to_string(&CliError::usage("no").json()).unwrap();
+        assert_eq!(json, r#"{"error":{"code":"usage","what":"no","why":null,"next":null}}"#);
+    }
+
+    #[test]
+    fn a_closed_pipe_says_nothing() {
+        let broken = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(CliError::writing("standard output", broken).is_quiet());
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert!(!CliError::writing("standard output", full).is_quiet());
+    }
+}

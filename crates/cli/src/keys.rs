@@ -1,0 +1,89 @@
+//! Keys on the command line: lists separated by commas, and the key to sort by with its direction.
+
+use crate::error::CliError;
+
+/// Splits a list of keys. A key that holds a comma stands in double quotes, with `""` for a quote in it, as in an
+/// expression.
+pub(crate) fn split(lists: &[String]) -> Result<Vec<String>, CliError> {
+    let mut keys = Vec::new();
+    for list in lists {
+        for piece in pieces(list) {
+            let key = unquote(piece.trim())?;
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+    Ok(keys)
+}
+
+/// Splits `K`, `K:asc` or `K:desc` into the key and whether it descends.
+pub(crate) fn sort(text: &str) -> Result<(String, bool), CliError> {
+    let (key, descending) = match text.rsplit_once(':') {
+        Some((key, "desc")) => (key, true),
+        Some((key, "asc")) => (key, false),
+        _ => (text, false),
+    };
+    Ok((unquote(key)?, descending))
+}
+
+/// The pieces between the commas that stand outside of quotes.
+fn pieces(list: &str) -> Vec<&str> {
+    let (mut pieces, mut from, mut quoted) = (Vec::new(), 0, false);
+    for (at, c) in list.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => {
+                pieces.push(&list[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    pieces.push(&list[from..]);
+    pieces
+}
+
+fn unquote(key: &str) -> Result<String, CliError> {
+    let bare = match key.strip_prefix('"') {
+        Some(rest) => rest.strip_suffix('"').map(|inner| inner.replace("\"\"", "\"")),
+        None => Some(key.to_owned()),
+    };
+    match bare {
+        Some(key) if !key.is_empty() => Ok(key),
+        Some(_) => Err(CliError::usage("a key is empty")
+            .why("there is nothing between two commas, or nothing at all")
+            .next("list keys as in `--keys train/loss,val/loss`")),
+        None => Err(CliError::usage(format!("the quote of the key {key} is not closed"))
+            .why("a key that begins with a double quote ends with one")
+            .next("quote the whole list for the shell as well: `--keys '\"a,b\",c'`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(list: &str) -> Vec<String> {
+        split(&[list.to_owned()]).unwrap()
+    }
+
+    #[test]
+    fn commas_separate_and_quotes_keep() {
+        assert_eq!(keys("train/loss,val/loss"), ["train/loss", "val/loss"]);
+        assert_eq!(keys("a, b,a"), ["a", "b"]);
+        assert_eq!(keys(r#""a,b",c"#), ["a,b", "c"]);
+        assert_eq!(keys(r#""say ""hi""""#), [r#"say "hi""#]);
+        for wrong in ["", "a,,b", r#""a"#] {
+            assert!(split(&[wrong.to_owned()]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_direction_is_taken_from_the_end() {
+        assert_eq!(sort("val/loss").unwrap(), ("val/loss".to_owned(), false));
+        assert_eq!(sort("val/loss:desc").unwrap(), ("val/loss".to_owned(), true));
+        assert_eq!(sort("a:b").unwrap(), ("a:b".to_owned(), false));
+        assert_eq!(sort("\"a:desc\":asc").unwrap(), ("a:desc".to_owned(), false));
+    }
+}

@@ -1,0 +1,7 @@
+//! The part of the recorded graph that hangs together with one run: chosen and collapsed, then drawn as text.
+
+mod drawing;
+mod graph;
+
+pub(crate) use drawing::draw;
+pub(crate) use graph::{Graph, Marks, family, run_of};

@@ -1,0 +1,7 @@
+//! The `waycairn` binary: every command of [`waycairn_cli`] with the experiments that ship with it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    waycairn_cli::main()
+}

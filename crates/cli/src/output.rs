@@ -1,0 +1,333 @@
+//! Where an answer goes and in which format.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use waycairn_durable::{Durability, StagedFile};
+
+use crate::error::CliError;
+use crate::terminal::Terminal;
+
+/// Bytes gathered before they are written.
+const BUFFER: usize = 1 << 16;
+
+/// How rows are written. The values carry no documentation: it would spread the help over three screens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    // Aligned columns for people.
+    Table,
+    // RFC 4180.
+    Csv,
+    // One array.
+    Json,
+    // One object a line.
+    Jsonl,
+    // Apache Parquet.
+    Parquet,
+    // An Apache Arrow IPC stream.
+    Arrow,
+}
+
+/// How an answer that is not rows is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shape {
+    // Text for people.
+    #[value(alias = "text")]
+    Table,
+    // One value.
+    #[value(alias = "jsonl")]
+    Json,
+}
+
+/// The format and the place of an answer made of rows.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RowOutput {
+    /// table, csv, json, jsonl, parquet or arrow [default: by FILE's ending, else table]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = "Output")]
+    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// The format and the place of any other answer.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ShapeOutput {
+    /// table (text for people) or json [default: by FILE's ending, else table]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = "Output")]
+    pub(crate) format: Option<Shape>,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// Where an answer goes.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Place {
+    /// Write to FILE, which appears whole or not at all
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+impl RowOutput {
+    /// The format that was asked for, or that the file's name says.
+    pub(crate) fn format(&self) -> Format {
+        self.format.unwrap_or_else(|| match self.place.ending().as_deref() {
+            Some("csv") => Format::Csv,
+            Some("json") => Format::Json,
+            Some("jsonl" | "ndjson") => Format::Jsonl,
+            Some("parquet") => Format::Parquet,
+            Some("arrow" | "arrows" | "ipc") => Format::Arrow,
+            _ => Format::Table,
+        })
+    }
+
+    /// Opens the place for rows in their format.
+    pub(crate) fn open(&self, terminal: &Terminal) -> Result<Destination, CliError> {
+        if let Format::Parquet | Format::Arrow = self.format() {
+            self.place.refuse_terminal(terminal)?;
+        }
+        self.place.open()
+    }
+}
+
+impl ShapeOutput {
+    /// The shape that was asked for, or that the file's name says.
+    pub(crate) fn format(&self) -> Shape {
+        self.format.unwrap_or_else(|| match self.place.ending().as_deref() {
+            Some("json" | "jsonl") => Shape::Json,
+            _ => Shape::Table,
+        })
+    }
+}
+
+impl Place {
+    /// Opens the place. Nothing appears at a regular file before [`Destination::finish`].
+    pub(crate) fn open(&self) -> Result<Destination, CliError> {
+        let Some(path) = &self.output else { return Ok(Destination::standard_output()) };
+        let opened = match kind(path) {
+            Kind::StandardOutput => return Ok(Destination::standard_output()),
+            Kind::Folder => {
+                return Err(CliError::usage(format!("cannot write to `{}`", path.display()))
+                    .why("it is a folder")
+                    .next("name a file in it"));
+            }
+            Kind::Stream => {
+                stream(path).map(Box::new).map(|file| Inner::Stream(BufWriter::with_capacity(BUFFER, file)))
+            }
+            Kind::Regular(target) => {
+                let staged = StagedFile::create(&target, Durability::State).map_err(|error| {
+                    CliError::of("io", error).next("choose a place that exists and that you may write to")
+                })?;
+                Ok(Inner::Staged(BufWriter::with_capacity(BUFFER, staged)))
+            }
+        };
+        let name = format!("`{}`", path.display());
+        match opened {
+            Ok(inner) => Ok(Destination { inner, name }),
+            Err(error) => Err(CliError::writing(&name, error)),
+        }
+    }
+
+    /// Refuses to pour binary data over a terminal.
+    pub(crate) fn refuse_terminal(&self, terminal: &Terminal) -> Result<(), CliError> {
+        if self.output.is_none() && terminal.is_terminal() {
+            return Err(CliError::usage("this format is binary and standard output is a terminal")
+                .why("it would only garble the screen")
+                .next("add `-o FILE`, or send the output into a pipe or a file"));
+        }
+        Ok(())
+    }
+
+    /// The ending of the file's name, in small letters.
+    pub(crate) fn ending(&self) -> Option<String> {
+        let ending = self.output.as_deref()?.extension()?;
+        Some(ending.to_string_lossy().to_lowercase())
+    }
+}
+
+/// An open place for bytes.
+pub(crate) struct Destination {
+    inner: Inner,
+    name: String,
+}
+
+enum Inner {
+    Standard(BufWriter<io::Stdout>),
+    Stream(BufWriter<Box<std::fs::File>>),
+    Staged(BufWriter<StagedFile>),
+}
+
+impl Destination {
+    /// Standard output.
+    pub(crate) fn standard_output() -> Self {
+        let inner = Inner::Standard(BufWriter::with_capacity(BUFFER, io::stdout()));
+        Self { inner, name: "standard output".to_owned() }
+    }
+
+    /// Writes what is still held and makes a regular file appear.
+    pub(crate) fn finish(self) -> Result<(), CliError> {
+        let Self { inner, name } = self;
+        let failed = |error| CliError::writing(&name, error);
+        match inner {
+            Inner::Standard(mut out) => out.flush().map_err(failed),
+            Inner::Stream(mut out) => out.flush().map_err(failed),
+            Inner::Staged(out) => {
+                let staged = out.into_inner().map_err(|error| failed(error.into_error()))?;
+                staged.commit().map_err(|error| CliError::of("io", error))
+            }
+        }
+    }
+
+    /// The error that a failed write to this place is.
+    pub(crate) fn failed(&self, error: io::Error) -> CliError {
+        CliError::writing(&self.name, error)
+    }
+
+    /// Whether this is standard output, whose terminal, if it is one, limits the width.
+    pub(crate) fn is_standard(&self) -> bool {
+        matches!(self.inner, Inner::Standard(_))
+    }
+
+    /// Writes all of some bytes.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        self.write_all(bytes).map_err(|error| self.failed(error))
+    }
+
+    /// Writes one JSON value over several lines, for people and programs alike.
+    pub(crate) fn json(&mut self, value: &impl serde::Serialize) -> Result<(), CliError> {
+        serde_json::to_writer_pretty(&mut *self, value).map_err(|error| self.failed(error.into()))?;
+        self.text("\n")
+    }
+
+    /// Writes one JSON value on a line of its own.
+    pub(crate) fn json_line(&mut self, value: &impl serde::Serialize) -> Result<(), CliError> {
+        serde_json::to_writer(&mut *self, value).map_err(|error| self.failed(error.into()))?;
+        self.text("\n")
+    }
+
+    /// Writes all of a text.
+    pub(crate) fn text(&mut self, text: &str) -> Result<(), CliError> {
+        self.write_all(text.as_bytes()).map_err(|error| self.failed(error))
+    }
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.inner {
+            Inner::Standard(out) => out.write(bytes),
+            Inner::Stream(out) => out.write(bytes),
+            Inner::Staged(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.inner {
+            Inner::Standard(out) => out.flush(),
+            Inner::Stream(out) => out.flush(),
+            Inner::Staged(out) => out.flush(),
+        }
+    }
+}
+
+/// What a path that the user gave to `-o` is.
+enum Kind {
+    /// A regular file, or nothing yet: the target, with symbolic links followed.
+    Regular(PathBuf),
+    /// Our own standard output under another name.
+    StandardOutput,
+    /// A pipe, a device, a socket.
+    Stream,
+    Folder,
+}
+
+/// Decides what the path is. Names of open descriptors are streams even where a regular file is behind them: the
+/// shell that opened it owns its position, and it is not ours to replace.
+fn kind(path: &Path) -> Kind {
+    if path == Path::new("-") || path == Path::new("/dev/stdout") || path == Path::new("/dev/fd/1") {
+        return Kind::StandardOutput;
+    }
+    if path.starts_with("/dev") || path.starts_with("/proc") {
+        return Kind::Stream;
+    }
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    if target.starts_with("/dev") || target.starts_with("/proc") {
+        return Kind::Stream;
+    }
+    match std::fs::metadata(&target) {
+        Ok(metadata) if metadata.is_dir() => Kind::Folder,
+        Ok(metadata) if !metadata.is_file() => Kind::Stream,
+        _ => Kind::Regular(target),
+    }
+}
+
+/// Opens something that is not a regular file, as it stands.
+fn stream(path: &Path) -> io::Result<std::fs::File> {
+    OpenOptions::new().append(true).open(path).or_else(|_| OpenOptions::new().write(true).open(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(path: &Path) -> Place {
+        Place { output: Some(path.to_path_buf()) }
+    }
+
+    #[test]
+    fn a_file_appears_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("answer.csv");
+        let mut dropped = to(&path).open().unwrap();
+        dropped.text("half").unwrap();
+        drop(dropped);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+
+        let mut out = to(&path).open().unwrap();
+        out.text("whole\n").unwrap();
+        assert!(!path.exists());
+        out.finish().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "whole\n");
+    }
+
+    #[test]
+    fn a_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = to(folder.path()).open().err().unwrap();
+        assert_eq!(error.exit, crate::error::Exit::Usage);
+    }
+
+    #[test]
+    fn the_ending_says_the_format() {
+        let output = |name: &str| RowOutput { format: None, place: to(Path::new(name)) }.format();
+        assert_eq!(output("a.CSV"), Format::Csv);
+        assert_eq!(output("a.ndjson"), Format::Jsonl);
+        assert_eq!(output("a.txt"), Format::Table);
+        let asked = RowOutput { format: Some(Format::Json), place: to(Path::new("a.csv")) };
+        assert_eq!(asked.format(), Format::Json);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_is_written_straight_through() {
+        let mut out = to(Path::new("/dev/null")).open().unwrap();
+        out.text("gone").unwrap();
+        out.finish().unwrap();
+        assert!(matches!(kind(Path::new("/dev/stdout")), Kind::StandardOutput));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_keeps_its_place_and_its_target_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target.csv");
+        drop(std::fs::File::options().write(true).create_new(true).open(&target).unwrap());
+        let link = folder.path().join("link.csv");
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let mut out = to(&link).open().unwrap();
+        out.text("new").unwrap();
+        out.finish().unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "new");
+    }
+}

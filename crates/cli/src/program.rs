@@ -1,0 +1,204 @@
+//! The program from its arguments to its exit status.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use tracing_subscriber::EnvFilter;
+
+use crate::args::{Cli, Global};
+use crate::command::version;
+use crate::context::Context;
+use crate::environment::Environment;
+use crate::error::{CliError, Exit, one_line};
+use crate::output::{Destination, Shape};
+use crate::terminal::Terminal;
+use crate::{panic, progress};
+
+/// Runs the program: reads the arguments and the environment, does one command, and says how it went.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let environment = Environment::read();
+    let terminal = Terminal::look(environment.colour);
+    let as_json = wants_json(&arguments);
+    let chain = wants_chain(&arguments);
+    let result = panic::guard(|| run(&arguments, environment, terminal.clone()));
+    let error = match result {
+        Ok(exit) => return exit.into(),
+        Err(error) if error.is_quiet() => return Exit::Done.into(),
+        Err(error) => error,
+    };
+    let text = if as_json {
+        serde_json::to_string(&error.json()).unwrap_or_default() + "\n"
+    } else {
+        error.text(&terminal, chain)
+    };
+    // Where standard error is gone there is nobody left to tell.
+    drop(std::io::stderr().lock().write_all(text.as_bytes()));
+    error.exit.into()
+}
+
+fn run(arguments: &[OsString], environment: Environment, terminal: Terminal) -> Result<Exit, CliError> {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+            error.print().map_err(|error| CliError::writing("standard output", error))?;
+            return Ok(Exit::Done);
+        }
+        Err(error) => return Err(usage(&error, arguments)),
+    };
+    log(&cli.global, &environment);
+    if cli.version {
+        version::run(cli.format.unwrap_or(Shape::Table))?;
+        return Ok(Exit::Done);
+    }
+    let Some(command) = cli.command else {
+        let help = <Cli as clap::CommandFactory>::command().render_help();
+        let mut out = Destination::standard_output();
+        let text = if terminal.styled() { help.ansi().to_string() } else { help.to_string() };
+        out.text(&text)?;
+        out.finish()?;
+        return Ok(Exit::Done);
+    };
+    if cli.format.is_some() {
+        return Err(CliError::usage("`--format` stands before the command")
+            .why("each command has formats of its own")
+            .next("write it after the command, as in `waycairn nodes --format json`"));
+    }
+    let here = std::env::current_dir().map_err(|error| {
+        CliError::of("io", error).next("change to a folder that exists and that you may read")
+    })?;
+    let command_line = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let context = Context { terminal, environment, global: cli.global, here, command_line };
+    command.run(&context)
+}
+
+/// Sends what the libraries log to standard error, past a progress line that may stand there.
+fn log(global: &Global, environment: &Environment) {
+    let default = match global.verbose {
+        0 => "warn",
+        1 => "warn,waycairn=info",
+        _ => "warn,waycairn=debug",
+    };
+    let filter = environment.log.as_deref().unwrap_or(default);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(filter))
+        .with_writer(progress::LogWriter::new)
+        .with_ansi(false)
+        .with_target(global.verbose > 1)
+        .without_time()
+        .finish();
+    // A second call in one process, as in a test, keeps the first subscriber.
+    drop(tracing::subscriber::set_global_default(subscriber));
+}
+
+/// Whether an error is to be one JSON object. Looked up by hand, since an error in the arguments themselves must
+/// have the right form too.
+fn wants_json(arguments: &[OsString]) -> bool {
+    let json = |value: &str| value == "json" || value == "jsonl";
+    let words: Vec<&str> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
+    let words = words.split(|word| *word == "--").next().unwrap_or_default();
+    let joined = words.iter().any(|word| word.strip_prefix("--format=").is_some_and(json));
+    joined || words.windows(2).any(|pair| pair[0] == "--format" && json(pair[1]))
+}
+
+/// Whether the causes of an error are to be listed, looked up by hand for the same reason.
+fn wants_chain(arguments: &[OsString]) -> bool {
+    let words = arguments.iter().filter_map(|argument| argument.to_str());
+    words.take_while(|word| *word != "--").any(|word| {
+        word == "--verbose"
+            || word.strip_prefix('-').is_some_and(|v| !v.is_empty() && v.chars().all(|c| c == 'v'))
+    })
+}
+
+/// An error in the arguments in our form: clap says what, and a hint of its own, the values that are possible or the
+/// usage say why.
+fn usage(error: &clap::Error, arguments: &[OsString]) -> CliError {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let mut blocks = text.split("\n\n");
+    let first = blocks.next().unwrap_or_default();
+    let (mut what, mut why) = (one_line(first), None);
+    let split = match error.kind() {
+        ErrorKind::ValueValidation => first.split_once("': ").map(|(what, why)| (format!("{what}'"), why)),
+        ErrorKind::InvalidValue => first.split_once('\n').map(|(what, why)| (what.to_owned(), why)),
+        _ => None,
+    };
+    if let Some((first, second)) = split {
+        what = one_line(&first);
+        why = Some(one_line(second.trim().trim_start_matches('[').trim_end_matches(']')));
+    }
+    for block in blocks.map(str::trim) {
+        if let Some(tip) = block.strip_prefix("tip: ") {
+            why = Some(one_line(tip));
+        } else if let Some(usage) = block.strip_prefix("Usage: ") {
+            why.get_or_insert_with(|| format!("the usage is `{}`", one_line(usage)));
+        }
+    }
+    let known = <Cli as clap::CommandFactory>::command();
+    let command = arguments.iter().skip(1).find_map(|argument| known.find_subcommand(argument));
+    let command = command.map_or(String::new(), |command| format!(" {}", command.get_name()));
+    let mut usage = CliError::usage(what).next(format!("see `waycairn{command} --help`"));
+    usage.why = why;
+    usage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_form_of_errors_is_known_before_the_arguments_are() {
+        assert!(wants_json(&arguments("waycairn nodes --format json --wrong")));
+        assert!(wants_json(&arguments("waycairn nodes --format=json")));
+        assert!(!wants_json(&arguments("waycairn nodes --format csv")));
+        assert!(!wants_json(&arguments("waycairn query -- --format json")));
+        assert!(wants_chain(&arguments("waycairn nodes -vv")));
+        assert!(!wants_chain(&arguments("waycairn nodes -V")));
+    }
+
+    #[test]
+    fn wrong_arguments_have_three_lines() {
+        let of = |line: &str| {
+            let arguments = arguments(line);
+            let error = usage(&Cli::try_parse_from(&arguments).unwrap_err(), &arguments);
+            assert_eq!(error.exit, Exit::Usage);
+            (error.what, error.why.unwrap_or_default(), error.next.unwrap_or_default())
+        };
+        for (line, what, why, next) in [
+            (
+                "waycairn nodes --formt json",
+                "unexpected argument '--formt' found",
+                "a similar argument exists: '--format'",
+                "see `waycairn nodes --help`",
+            ),
+            (
+                "waycairn show",
+                "the following required arguments were not provided: <NODE>",
+                "the usage is `waycairn show <NODE>`",
+                "see `waycairn show --help`",
+            ),
+            (
+                "waycairn query --limit x",
+                "invalid value 'x' for '--limit <N>'",
+                "invalid digit found in string",
+                "see `waycairn query --help`",
+            ),
+            (
+                "waycairn completions tcl",
+                "invalid value 'tcl' for '<SHELL>'",
+                "possible values: bash, elvish, fish, powershell, zsh",
+                "see `waycairn completions --help`",
+            ),
+        ] {
+            assert_eq!(of(line), (what.to_owned(), why.to_owned(), next.to_owned()), "{line}");
+        }
+    }
+}

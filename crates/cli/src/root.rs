@@ -1,0 +1,116 @@
+//! Where the output root is when nobody says so.
+
+use std::path::{Path, PathBuf};
+
+use waycairn_durable::{VersionError, read_format};
+
+/// The root of a project that names none.
+const DEFAULT: [&str; 2] = ["outputs", "default"];
+
+/// A root, and how it was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Root {
+    /// The folder; it need not exist.
+    pub(crate) path: PathBuf,
+    /// Whether the user named it or a marker showed it; otherwise it is only where a root would be made.
+    pub(crate) found: bool,
+}
+
+/// The root that a writer makes or extends: the one named, else `outputs/default` here.
+pub(crate) fn for_writer(named: Option<&Path>) -> Root {
+    match named {
+        Some(path) => Root { path: path.to_path_buf(), found: true },
+        None => Root { path: DEFAULT.iter().collect(), found: false },
+    }
+}
+
+/// The root that a reader means: the one named, else the nearest folder from `here` upward that holds `FORMAT`
+/// or `outputs/default/FORMAT`, else `outputs/default` here, which then has nothing to read.
+pub(crate) fn for_reader(named: Option<&Path>, here: &Path) -> Root {
+    if named.is_some() {
+        return for_writer(named);
+    }
+    let default: PathBuf = DEFAULT.iter().collect();
+    for folder in here.ancestors() {
+        if is_root(folder, false) {
+            return Root { path: folder.to_path_buf(), found: true };
+        }
+        let inside = folder.join(&default);
+        if is_root(&inside, true) {
+            let path = if folder == here { default } else { inside };
+            return Root { path, found: true };
+        }
+    }
+    Root { path: default, found: false }
+}
+
+/// Whether the folder holds the marker. One of a version that this program cannot read, or a damaged one, still
+/// marks a root, so that the error names it rather than an empty answer; in a folder that is not called like a root a
+/// file `FORMAT` without our name in it is somebody else's.
+fn is_root(folder: &Path, called_so: bool) -> bool {
+    match read_format(folder) {
+        Ok(version) => version.is_some(),
+        Err(VersionError::Unreadable { .. }) => true,
+        Err(VersionError::Garbled { text, .. }) => called_so || text.starts_with("waycairn"),
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use waycairn_durable::ensure_format;
+
+    use super::*;
+
+    #[test]
+    fn a_named_root_is_taken_as_it_is() {
+        let here = tempfile::tempdir().unwrap();
+        let named = Path::new("elsewhere");
+        assert_eq!(for_reader(Some(named), here.path()).path, named);
+        assert_eq!(for_writer(Some(named)).path, named);
+    }
+
+    #[test]
+    fn a_writer_takes_the_default() {
+        assert_eq!(for_writer(None).path, Path::new("outputs/default"));
+    }
+
+    #[test]
+    fn a_reader_looks_upward() {
+        let top = tempfile::tempdir().unwrap();
+        let deep = top.path().join("a/b/c");
+        std::fs::create_dir_all(&deep).unwrap();
+        assert_eq!(for_reader(None, &deep), Root { path: "outputs/default".into(), found: false });
+
+        let default = top.path().join("outputs/default");
+        ensure_format(&default).unwrap();
+        assert_eq!(for_reader(None, &deep), Root { path: default, found: true });
+        assert_eq!(for_reader(None, top.path()), Root { path: "outputs/default".into(), found: true });
+
+        let near = top.path().join("a/b");
+        ensure_format(&near).unwrap();
+        assert_eq!(for_reader(None, &deep), Root { path: near, found: true });
+    }
+
+    #[test]
+    fn a_root_of_a_newer_version_is_found() {
+        let top = tempfile::tempdir().unwrap();
+        write(&top.path().join("FORMAT"), b"waycairn 99.0\n");
+        assert!(for_reader(None, top.path()).found);
+    }
+
+    #[test]
+    fn a_file_of_that_name_may_be_somebody_elses() {
+        let top = tempfile::tempdir().unwrap();
+        write(&top.path().join("FORMAT"), b"PDF, please\n");
+        assert!(!for_reader(None, top.path()).found);
+        let default = top.path().join("outputs/default");
+        std::fs::create_dir_all(&default).unwrap();
+        write(&default.join("FORMAT"), b"");
+        assert!(for_reader(None, top.path()).found);
+    }
+
+    fn write(path: &Path, bytes: &[u8]) {
+        waycairn_durable::write_file(path, bytes, waycairn_durable::Durability::Regenerable).unwrap();
+    }
+}

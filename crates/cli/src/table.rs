@@ -1,0 +1,201 @@
+//! The aligned table: no rules, numbers to the right, what is missing as a dash.
+
+use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
+
+use crate::number;
+use crate::terminal::Terminal;
+use crate::value::Value;
+
+/// Spaces between two columns.
+const GAP: u16 = 2;
+
+/// How a missing value looks.
+pub(crate) const MISSING: &str = "-";
+
+/// Rows under titles, as text.
+#[derive(Debug, Default)]
+pub(crate) struct Grid {
+    titles: Vec<String>,
+    looks: Vec<Looks>,
+    rows: Vec<Vec<String>>,
+    /// Columns from here on may be left out where the terminal is too narrow.
+    optional_from: usize,
+}
+
+/// What the cells of a column have been so far, missing ones aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    Nothing,
+    Numbers,
+    Text,
+}
+
+/// A grid made into lines.
+pub(crate) struct Drawn {
+    /// The lines, each with its end.
+    pub(crate) text: String,
+    /// The titles of the columns that did not fit.
+    pub(crate) left_out: Vec<String>,
+}
+
+impl Grid {
+    /// A grid whose columns all stay.
+    pub(crate) fn new<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Self {
+        let titles: Vec<String> = titles.into_iter().map(Into::into).collect();
+        let optional_from = titles.len();
+        Self { looks: vec![Looks::Nothing; titles.len()], titles, rows: Vec::new(), optional_from }
+    }
+
+    /// Lets the columns from the `kept`-th on be left out on a narrow terminal.
+    pub(crate) fn keep(mut self, kept: usize) -> Self {
+        self.optional_from = kept;
+        self
+    }
+
+    /// Adds a row of values. A column whose values are all numbers is aligned to the right.
+    pub(crate) fn push(&mut self, values: impl IntoIterator<Item = Value>) {
+        let mut row = Vec::with_capacity(self.titles.len());
+        for (value, looks) in values.into_iter().zip(&mut self.looks) {
+            *looks = match value {
+                Value::Null => *looks,
+                Value::Int(_) | Value::Count(_) | Value::Float(_) if *looks != Looks::Text => Looks::Numbers,
+                _ => Looks::Text,
+            };
+            row.push(cell(&value));
+        }
+        self.rows.push(row);
+    }
+
+    /// Whether it has no rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Draws the lines for this terminal.
+    pub(crate) fn draw(&self, terminal: &Terminal) -> Drawn {
+        let shown = self.fitting(terminal);
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.force_no_tty();
+        if terminal.styled() {
+            table.enforce_styling();
+            table.style_text_only();
+        }
+        table.set_header(
+            self.titles[..shown].iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)),
+        );
+        for row in &self.rows {
+            table.add_row(row.iter().take(shown));
+        }
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, GAP));
+            if self.looks[index] == Looks::Numbers {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let mut text = String::new();
+        for line in table.lines() {
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        Drawn { text, left_out: self.titles[shown..].to_vec() }
+    }
+
+    /// How many columns fit: all of them where nothing limits the width.
+    fn fitting(&self, terminal: &Terminal) -> usize {
+        let Some(limit) = terminal.width else { return self.titles.len() };
+        let mut used = 0;
+        for (index, title) in self.titles.iter().enumerate() {
+            let cells = self.rows.iter().filter_map(|row| row.get(index)).map(|cell| width(cell));
+            used += cells.chain([width(title)]).max().unwrap_or(0);
+            if used > limit && index >= self.optional_from {
+                return index;
+            }
+            used += usize::from(GAP);
+        }
+        self.titles.len()
+    }
+}
+
+/// A value as a cell.
+pub(crate) fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => MISSING.to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::Count(value) => value.to_string(),
+        Value::Float(value) => number::float(*value),
+        Value::Text(text) if is_ambiguous(text) => format!("{text:?}"),
+        Value::Text(text) => printable(text),
+        Value::List(values) => values.iter().map(cell).collect::<Vec<_>>().join(", "),
+        Value::Object(_) => serde_json::to_string(value).unwrap_or_default(),
+    }
+}
+
+/// Whether text would be taken for something else: a missing value, a number, a truth value.
+pub(crate) fn is_ambiguous(text: &str) -> bool {
+    text.is_empty() || text == MISSING || text == "true" || text == "false" || text.parse::<f64>().is_ok()
+}
+
+/// Text that keeps to its cell: control characters, which could move the cursor, are written as escapes.
+pub(crate) fn printable(text: &str) -> String {
+    if !text.chars().any(char::is_control) {
+        return text.to_owned();
+    }
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+        .collect()
+}
+
+/// Columns that text takes, near enough to decide what fits.
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_lines_have_no_tail() {
+        let mut grid = Grid::new(["node", "loss", "note"]);
+        grid.push([Value::from("tiny:9"), Value::Float(2.5), Value::Null]);
+        grid.push([Value::from("tiny:199"), Value::Float(f64::NAN), Value::from("ok")]);
+        assert_eq!(
+            grid.draw(&Terminal::plain()).text,
+            "node      loss  note\ntiny:9     2.5  -\ntiny:199   NaN  ok\n"
+        );
+    }
+
+    #[test]
+    fn missing_empty_and_not_a_number_differ() {
+        let shown: Vec<String> = [
+            Value::Null,
+            Value::from("-"),
+            Value::from(""),
+            Value::Float(f64::NAN),
+            Value::from("NaN"),
+            Value::from("3"),
+            Value::Int(3),
+        ]
+        .iter()
+        .map(cell)
+        .collect();
+        assert_eq!(shown, ["-", "\"-\"", "\"\"", "NaN", "\"NaN\"", "\"3\"", "3"]);
+    }
+
+    #[test]
+    fn control_characters_cannot_move_the_cursor() {
+        assert_eq!(cell(&Value::from("a\n\u{1b}[2Jb")), "a\\n\\u{1b}[2Jb");
+    }
+
+    #[test]
+    fn a_narrow_terminal_leaves_out_what_may_be() {
+        let mut grid = Grid::new(["node", "a/long/key", "another/key"]).keep(1);
+        grid.push([Value::from("tiny:9"), Value::Int(1), Value::Int(2)]);
+        let narrow = Terminal::plain().of_width(20);
+        let drawn = grid.draw(&narrow);
+        assert_eq!(drawn.text, "node    a/long/key\ntiny:9           1\n");
+        assert_eq!(drawn.left_out, ["another/key"]);
+    }
+}
