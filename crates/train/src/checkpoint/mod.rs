@@ -1,0 +1,21 @@
+//! The training state as files: what stands in `checkpoint/`, written, checked and read.
+
+mod error;
+mod files;
+mod job;
+mod manifest;
+mod read;
+mod state;
+mod tensors;
+mod write;
+
+pub use error::CheckpointError;
+pub use job::{GitState, JobFile};
+
+pub(crate) use files::{CONFIG, JOB, MANIFEST, MODEL, OPTIMIZER, RNG, STATE, TOKENIZER};
+pub(crate) use manifest::Manifest;
+pub(crate) use read::{Checkpoint, Depth};
+pub(crate) use state::{LoaderState, ScheduleState, State};
+#[cfg(test)]
+pub(crate) use tensors::write_tensors;
+pub(crate) use write::{Contents, Written, write};

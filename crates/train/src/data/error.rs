@@ -1,0 +1,104 @@
+//! Data that cannot be trained on.
+
+use std::path::PathBuf;
+
+/// Why a text cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The file cannot be opened or mapped.
+    #[error("cannot open the text `{}`", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The path names a folder or a device.
+    #[error("`{}` is not a file", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// There is nothing in it.
+    #[error("{origin} is empty")]
+    Empty {
+        /// The file, or the embedded text.
+        origin: String,
+    },
+    /// One part of the text does not hold a single example.
+    #[error("the {split} part of {origin} has {tokens} tokens, and one example needs {needed}")]
+    TooShort {
+        /// The file, or the embedded text.
+        origin: String,
+        /// `training` or `validation`.
+        split: &'static str,
+        /// Tokens in that part.
+        tokens: u64,
+        /// The context and one more.
+        needed: u64,
+    },
+    /// The file is not UTF-8.
+    #[error("{origin} is not UTF-8 at byte {offset}")]
+    NotUtf8 {
+        /// The file.
+        origin: String,
+        /// Bytes before the first that is not UTF-8.
+        offset: u64,
+    },
+    /// A character is not in the vocabulary.
+    #[error("{origin} holds the character {character:?} at byte {offset}, which the vocabulary does not have")]
+    OutsideVocabulary {
+        /// The file, or the prompt.
+        origin: String,
+        /// The character.
+        character: char,
+        /// Bytes before it.
+        offset: u64,
+    },
+    /// The text has more distinct characters than tokens can number.
+    #[error("{origin} has more than 65536 distinct characters")]
+    TooManyCharacters {
+        /// The file.
+        origin: String,
+    },
+    /// The data is not what the checkpoint was trained on.
+    #[error("the data is not what the checkpoint was trained on: {}", differences.join("; "))]
+    Changed {
+        /// Field, then what the checkpoint has, then what is there now.
+        differences: Vec<String>,
+    },
+    /// The vocabulary has no canonical text.
+    #[error("the vocabulary has no canonical text")]
+    Vocabulary(#[source] serde_json::Error),
+}
+
+impl DataError {
+    /// Says what to do about it.
+    #[must_use]
+    pub fn next(&self) -> Option<String> {
+        let text = match self {
+            Self::Unreadable { .. } | Self::NotAFile { .. } => {
+                "give an existing text file with `--text FILE`".to_owned()
+            }
+            Self::Empty { .. } => "give a text with something in it".to_owned(),
+            Self::TooShort { split, .. } => {
+                format!("give a longer text, a smaller `data.context`, or change `data.split` so that the {split} part grows")
+            }
+            Self::NotUtf8 { .. } => {
+                "convert the file to UTF-8, or train on bytes with `--set data.tokenizer=byte`".to_owned()
+            }
+            Self::OutsideVocabulary { .. } => {
+                "leave that character out, or train with a vocabulary that has it".to_owned()
+            }
+            Self::TooManyCharacters { .. } => {
+                "train on bytes with `--set data.tokenizer=byte`".to_owned()
+            }
+            Self::Changed { .. } => {
+                "put the old data back, or go on with the new data with `--allow-changed-data`".to_owned()
+            }
+            Self::Vocabulary(_) => return None,
+        };
+        Some(text)
+    }
+}

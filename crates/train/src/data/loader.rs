@@ -1,0 +1,73 @@
+//! The training loader: the batch of the live node.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use waycairn_dag::ClockView;
+
+use super::batch::Batch;
+use super::fingerprint::Fingerprint;
+use super::plan::{TrainPlan, gather};
+use super::text::{Split, TextData};
+
+/// Gives the batch of the node that a clock shows.
+///
+/// The position in the stream is `offset + seq`: asking twice at one node gives the same object,
+/// after a tick the next batch follows, and a loader made at another time or place gives the same
+/// batch at the same node (TRAIN-2). Nothing is consumed, so nothing has to be saved but the
+/// offset.
+#[derive(Debug)]
+pub(crate) struct Loader {
+    data: Arc<TextData>,
+    plan: TrainPlan,
+    context: u64,
+    offset: u64,
+    view: ClockView,
+    last: Mutex<Option<Arc<Batch>>>,
+}
+
+impl Loader {
+    /// Follows `view` through the stream that `fingerprint` describes.
+    pub(crate) fn new(
+        data: Arc<TextData>,
+        fingerprint: &Fingerprint,
+        offset: u64,
+        view: ClockView,
+    ) -> Self {
+        Self {
+            data,
+            plan: TrainPlan::new(fingerprint),
+            context: fingerprint.context,
+            offset,
+            view,
+            last: Mutex::new(None),
+        }
+    }
+
+    /// Returns the batch of the live node.
+    pub(crate) fn batch(&self) -> Arc<Batch> {
+        let position = self.offset.wrapping_add(self.view.seq());
+        let mut last = self.last();
+        match last.as_ref() {
+            Some(batch) if batch.position == position => Arc::clone(batch),
+            _ => {
+                let batch = Arc::new(self.at(position));
+                *last = Some(Arc::clone(&batch));
+                batch
+            }
+        }
+    }
+
+    fn at(&self, position: u64) -> Batch {
+        let windows = self.plan.windows(position);
+        gather(&self.data, Split::Train, position, &windows, self.context)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Arc<Batch>>> {
+        // A batch is built before it is stored, so a poisoned lock still holds a whole one.
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[path = "loader/tests.rs"]
+mod tests;

@@ -1,0 +1,82 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use waycairn_dag::{Clock, Node};
+
+use super::*;
+use crate::data::{Reading, Source, Vocabulary};
+
+fn parts() -> (Arc<TextData>, Fingerprint) {
+    let data = TextData::open(&Source::Embedded, Reading::OwnCharacters, 0.9).unwrap();
+    let fingerprint = Fingerprint {
+        bytes: data.byte_len(),
+        content_sha256: data.sha256(),
+        tokenizer_sha256: data.vocabulary().digest().unwrap(),
+        tokens: data.len(),
+        train_tokens: data.split_len(Split::Train),
+        seed: 3,
+        order: "shuffled".to_owned(),
+        context: 16,
+        batch_size: 2,
+        accumulate: 2,
+    };
+    (Arc::new(data), fingerprint)
+}
+
+fn clock(seq: u64) -> Clock {
+    Clock::new(Node::new("run", "949e88", seq).unwrap())
+}
+
+#[test]
+fn train_2_a_batch_is_a_function_of_the_position() {
+    let (data, fingerprint) = parts();
+    let mut clock = clock(0);
+    let loader = Loader::new(Arc::clone(&data), &fingerprint, 5, clock.view());
+    let first = loader.batch();
+    assert!(Arc::ptr_eq(&first, &loader.batch()));
+    assert_eq!(first.position, 5);
+    assert_eq!((first.rows, first.context, first.tokens.len()), (4, 16, 64));
+    clock.tick().unwrap();
+    let second = loader.batch();
+    assert_ne!(first.sha256(), second.sha256());
+
+    // Another run, another offset, the same position.
+    let later = super::super::loader::Loader::new(data, &fingerprint, 0, self::clock(6).view());
+    assert_eq!(later.batch().sha256(), second.sha256());
+}
+
+#[test]
+fn micro_batches_are_slices_of_the_batch() {
+    let (data, fingerprint) = parts();
+    let loader = Loader::new(data, &fingerprint, 0, clock(0).view());
+    let batch = loader.batch();
+    let joined: Vec<i32> = (0..2).flat_map(|index| batch.micro(index, 2).tokens).collect();
+    assert_eq!(joined, batch.tokens);
+    assert_eq!(batch.micro(1, 2).rows, 2);
+}
+
+#[test]
+fn targets_are_the_inputs_one_later() {
+    let (data, fingerprint) = parts();
+    let loader = Loader::new(data, &fingerprint, 0, clock(0).view());
+    let batch = loader.batch();
+    assert_eq!(batch.tokens[1..16], batch.targets[..15]);
+}
+
+#[test]
+fn a_short_last_window_is_filled_and_weighs_nothing() {
+    let (data, mut fingerprint) = parts();
+    let tokens = fingerprint.train_tokens;
+    fingerprint.context = tokens - 1 - (tokens - 1) / 3;
+    fingerprint.batch_size = 2;
+    fingerprint.accumulate = 1;
+    let loader = Loader::new(data, &fingerprint, 0, clock(0).view());
+    let batch = loader.batch();
+    assert_eq!(batch.counted(), tokens - 1);
+    assert_eq!(batch.weights.as_ref().unwrap().len(), batch.tokens.len());
+}
+
+#[test]
+fn a_vocabulary_of_bytes_reads_the_same_text() {
+    let bytes = TextData::open(&Source::Embedded, Reading::Given(Vocabulary::Byte), 0.5).unwrap();
+    assert_eq!(bytes.len(), bytes.byte_len());
+}

@@ -1,0 +1,371 @@
+//! What an experiment is: the model, its settings, its loss.
+
+use std::sync::Arc;
+
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use rand_chacha::ChaCha12Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use waycairn_durable::Digest;
+
+use crate::data::Batch;
+use crate::learner::{Held, Learner};
+use crate::schema::Key;
+use crate::settings::{Preset, Settings, SettingsError};
+
+/// A model that the trainer can train.
+///
+/// # Contract
+///
+/// - [`build`](Self::build) makes every parameter through [`Initial`], and gives each the dotted
+///   path that it has in the module: then initial weights depend on the seed and the path alone.
+/// - [`loss`](Self::loss) is a function of the model and the batch. Randomness comes from the
+///   tensors' own device, which the trainer seeds before each call; there is no other state.
+/// - A change that changes what is computed raises [`version`](Self::version).
+///
+/// ```
+/// use burn::module::{Module, Param};
+/// use burn::tensor::{Device, Int, Tensor, activation::log_softmax};
+/// use waycairn_train::{Experiment, Initial, Key, Settings, SettingsError, Tokens};
+///
+/// /// Predicts the next token from this one.
+/// #[derive(Clone, Debug)]
+/// struct Bigram;
+///
+/// #[derive(Module, Debug)]
+/// struct Table {
+///     logits: Param<Tensor<2>>,
+/// }
+///
+/// impl Experiment for Bigram {
+///     type Model = Table;
+///
+///     fn name(&self) -> &'static str { "bigram" }
+///     fn version(&self) -> &'static str { "1" }
+///     fn keys(&self) -> Vec<Key> { Vec::new() }
+///
+///     fn build(&self, _: &Settings, vocabulary: usize, initial: &Initial<'_>) -> Result<Table, SettingsError> {
+///         Ok(Table { logits: initial.zeros("logits", [vocabulary, vocabulary]) })
+///     }
+///
+///     fn forward(&self, model: &Table, tokens: Tensor<2, Int>) -> Tensor<3> {
+///         let [rows, context] = tokens.dims();
+///         let logits = model.logits.val();
+///         let [_, vocabulary] = logits.dims();
+///         logits.select(0, tokens.reshape([rows * context])).reshape([rows, context, vocabulary])
+///     }
+/// }
+/// # assert_eq!(Bigram.name(), "bigram");
+/// ```
+pub trait Experiment: Send + Sync + 'static {
+    /// The Burn module.
+    type Model: Module + 'static;
+
+    /// Returns the name, recorded as `_x_job` and chosen with `--experiment`.
+    fn name(&self) -> &'static str;
+
+    /// Returns the version of the computation.
+    fn version(&self) -> &'static str;
+
+    /// Returns the settings that only this experiment has, under `model.`.
+    fn keys(&self) -> Vec<Key>;
+
+    /// Returns the presets, the default one first; none by default.
+    fn presets(&self) -> Vec<Preset> {
+        Vec::new()
+    }
+
+    /// Makes a model with initial weights.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Conflict`] for settings that contradict each other.
+    fn build(
+        &self,
+        settings: &Settings,
+        vocabulary: usize,
+        initial: &Initial<'_>,
+    ) -> Result<Self::Model, SettingsError>;
+
+    /// Computes the logits of the next token, `[rows, context, vocabulary]`, for token numbers
+    /// `[rows, context]`.
+    fn forward(&self, model: &Self::Model, tokens: Tensor<2, Int>) -> Tensor<3>;
+
+    /// Computes the mean loss over the targets that count; by default the cross-entropy of
+    /// [`forward`](Self::forward).
+    fn loss(&self, model: &Self::Model, batch: Tokens) -> Tensor<1> {
+        let logits = self.forward(model, batch.inputs);
+        cross_entropy(logits, batch.targets, batch.weights)
+    }
+
+    /// Computes the logits after the last of `tokens`, keeping what later calls can reuse in
+    /// `cache`; `None` when the experiment cannot sample, which is the default.
+    ///
+    /// `tokens` holds the tokens that were not given before, and the cache those that were.
+    fn next_logits(
+        &self,
+        _model: &Self::Model,
+        _tokens: &[u32],
+        _cache: &mut KeyValueCache,
+    ) -> Option<Vec<f32>> {
+        None
+    }
+}
+
+/// A batch on the device.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    /// Inputs, `[rows, context]`.
+    pub inputs: Tensor<2, Int>,
+    /// The token after each input, `[rows, context]`.
+    pub targets: Tensor<2, Int>,
+    /// 1 where a target counts and 0 where not, `[rows, context]`; absent when all count.
+    pub weights: Option<Tensor<2>>,
+}
+
+impl Tokens {
+    /// Copies a batch to a device.
+    #[must_use]
+    pub fn on(batch: &Batch, device: &Device) -> Self {
+        let shape = [batch.rows, batch.context];
+        let integers = |values: &[i32]| {
+            Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
+        };
+        Self {
+            inputs: integers(&batch.tokens),
+            targets: integers(&batch.targets),
+            weights: batch
+                .weights
+                .as_ref()
+                .map(|weights| Tensor::from_data(TensorData::new(weights.clone(), shape), device)),
+        }
+    }
+}
+
+/// Keys and values of the tokens that were given already, one pair a layer.
+///
+/// Each tensor is `[1, heads, tokens, width / heads]`, on a device without autodiff.
+#[derive(Debug, Default)]
+pub struct KeyValueCache {
+    /// Key and value of each layer, outermost first; empty at the start.
+    pub layers: Vec<(Tensor<4>, Tensor<4>)>,
+    /// Number of tokens in it.
+    pub tokens: usize,
+}
+
+/// Mean cross-entropy of `[rows, context, vocabulary]` logits over the targets that count.
+#[must_use]
+pub fn cross_entropy(
+    logits: Tensor<3>,
+    targets: Tensor<2, Int>,
+    weights: Option<Tensor<2>>,
+) -> Tensor<1> {
+    let [rows, context, vocabulary] = logits.dims();
+    let count = rows * context;
+    let log_probabilities =
+        burn::tensor::activation::log_softmax(logits.reshape([count, vocabulary]), 1);
+    let picked = log_probabilities.gather(1, targets.reshape([count, 1]));
+    match weights {
+        None => picked.mean().neg(),
+        Some(weights) => {
+            let weights = weights.reshape([count, 1]);
+            (picked * weights.clone()).sum().neg() / weights.sum()
+        }
+    }
+}
+
+/// Makes the initial parameters.
+///
+/// Values come from a ChaCha stream on the host, keyed by the seed and the parameter's path: they
+/// do not depend on the device, on its generator, or on the order of the calls. Burn's own
+/// initialisers draw lazily, at first use, from the device's shared generator.
+#[derive(Debug)]
+pub struct Initial<'a> {
+    seed: u64,
+    device: &'a Device,
+}
+
+impl<'a> Initial<'a> {
+    pub(crate) fn new(seed: u64, device: &'a Device) -> Self {
+        Self { seed, device }
+    }
+
+    /// Returns the device that parameters are made on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.device
+    }
+
+    /// Draws from a normal distribution around 0.
+    #[must_use]
+    pub fn normal<const D: usize>(
+        &self,
+        path: &str,
+        shape: [usize; D],
+        deviation: f64,
+    ) -> Param<Tensor<D>> {
+        let text = format!("waycairn parameter 1\n{}\n{path}", self.seed);
+        let mut generator = ChaCha12Rng::from_seed(*Digest::of(text.as_bytes()).as_bytes());
+        let count: usize = shape.iter().product();
+        let mut values = Vec::with_capacity(count + 1);
+        while values.len() < count {
+            // Box and Muller's transform gives two values at a time.
+            let radius = (-2.0 * unit(generator.next_u64()).ln()).sqrt() * deviation;
+            let angle = std::f64::consts::TAU * unit(generator.next_u64());
+            values.push((radius * angle.cos()) as f32);
+            values.push((radius * angle.sin()) as f32);
+        }
+        values.truncate(count);
+        Param::from_data(TensorData::new(values, shape), self.device)
+    }
+
+    /// Makes zeros.
+    #[must_use]
+    pub fn zeros<const D: usize>(&self, _path: &str, shape: [usize; D]) -> Param<Tensor<D>> {
+        Param::from_data(TensorData::zeros::<f32, _>(shape), self.device)
+    }
+
+    /// Makes ones.
+    #[must_use]
+    pub fn ones<const D: usize>(&self, _path: &str, shape: [usize; D]) -> Param<Tensor<D>> {
+        Param::from_data(TensorData::ones::<f32, _>(shape), self.device)
+    }
+}
+
+/// Maps 64 random bits to `0 < x <= 1`.
+fn unit(bits: u64) -> f64 {
+    ((bits >> 11) + 1) as f64 / (1_u64 << 53) as f64
+}
+
+/// The experiments that a binary has.
+///
+/// ```
+/// use waycairn_train::{Experiments, Gpt, experiments};
+///
+/// let known: Experiments = experiments![Gpt];
+/// assert_eq!(known.names(), ["gpt"]);
+/// ```
+#[derive(Clone, Default)]
+pub struct Experiments {
+    all: Vec<Arc<dyn AnyExperiment>>,
+}
+
+impl Experiments {
+    /// Starts without any.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one; a later one of the same name wins.
+    #[must_use]
+    pub fn with<E: Experiment>(mut self, experiment: E) -> Self {
+        self.all.retain(|known| known.name() != experiment.name());
+        self.all.push(Arc::new(Shared(Arc::new(experiment))));
+        self
+    }
+
+    /// Returns the names in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        self.all.iter().map(|known| known.name()).collect()
+    }
+
+    /// Finds one by name, or the first when none is named.
+    pub(crate) fn find(&self, name: Option<&str>) -> Result<Arc<dyn AnyExperiment>, SettingsError> {
+        let found = match name {
+            None => self.all.first(),
+            Some(name) => self.all.iter().find(|known| known.name() == name),
+        };
+        found.cloned().ok_or_else(|| SettingsError::UnknownExperiment {
+            name: name.unwrap_or("(none)").to_owned(),
+            known: self.names().into_iter().map(str::to_owned).collect(),
+        })
+    }
+
+    /// Lists name, settings and presets of each experiment.
+    #[must_use]
+    pub fn describe(&self) -> Vec<ExperimentDescription> {
+        self.all
+            .iter()
+            .map(|known| ExperimentDescription {
+                name: known.name(),
+                version: known.version(),
+                keys: known.keys(),
+                presets: known.presets(),
+            })
+            .collect()
+    }
+}
+
+impl std::fmt::Debug for Experiments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+/// What an experiment says about itself.
+#[derive(Clone, Debug)]
+pub struct ExperimentDescription {
+    /// Its name.
+    pub name: &'static str,
+    /// The version of its computation.
+    pub version: &'static str,
+    /// The settings that only it has.
+    pub keys: Vec<Key>,
+    /// Its presets, the default one first.
+    pub presets: Vec<Preset>,
+}
+
+/// Lists the experiments of a binary: `experiments![Gpt, Mine]`.
+#[macro_export]
+macro_rules! experiments {
+    ($($experiment:expr),* $(,)?) => {
+        $crate::Experiments::new()$(.with($experiment))*
+    };
+}
+
+/// An [`Experiment`] whose model type is hidden, so that one trainer serves them all.
+pub(crate) trait AnyExperiment: Send + Sync {
+    fn name(&self) -> &'static str;
+    fn version(&self) -> &'static str;
+    fn keys(&self) -> Vec<Key>;
+    fn presets(&self) -> Vec<Preset>;
+    /// Makes a model with initial weights and an optimizer without state.
+    fn learner(
+        &self,
+        settings: &Settings,
+        vocabulary: usize,
+        device: &Device,
+    ) -> Result<Box<dyn Learner>, SettingsError>;
+}
+
+struct Shared<E>(Arc<E>);
+
+impl<E: Experiment> AnyExperiment for Shared<E> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn version(&self) -> &'static str {
+        self.0.version()
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        self.0.keys()
+    }
+
+    fn presets(&self) -> Vec<Preset> {
+        self.0.presets()
+    }
+
+    fn learner(
+        &self,
+        settings: &Settings,
+        vocabulary: usize,
+        device: &Device,
+    ) -> Result<Box<dyn Learner>, SettingsError> {
+        let learner = Held::new(Arc::clone(&self.0), settings, vocabulary, device)?;
+        Ok(Box::new(learner))
+    }
+}

@@ -1,0 +1,167 @@
+//! The experiment `gpt`: a decoder-only transformer over tokens.
+
+mod model;
+
+use burn::tensor::{Int, Tensor};
+
+use crate::experiment::{Experiment, Initial, KeyValueCache};
+use crate::schema::{Key, Value};
+use crate::settings::{Preset, Settings, SettingsError};
+
+pub use model::GptModel;
+
+/// A decoder-only transformer: layer normalisation before attention and before a GELU perceptron,
+/// learned positions, an output head that may share the token embedding.
+///
+/// Initial weights are those of GPT-2: normal with deviation 0.02, and smaller by the root of
+/// twice the number of layers where a branch joins the residual stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gpt;
+
+/// The shape of a [`GptModel`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) vocabulary: usize,
+    pub(crate) context: usize,
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    pub(crate) width: usize,
+    pub(crate) dropout: f64,
+    pub(crate) bias: bool,
+    pub(crate) tied: bool,
+}
+
+impl Shape {
+    fn read(settings: &Settings, vocabulary: usize) -> Result<Self, SettingsError> {
+        let shape = Self {
+            vocabulary,
+            context: settings.size("data.context")?,
+            layers: settings.size("model.layers")?,
+            heads: settings.size("model.heads")?,
+            width: settings.size("model.width")?,
+            dropout: settings.number("model.dropout")?,
+            bias: settings.switch("model.bias")?,
+            tied: settings.switch("model.tied")?,
+        };
+        if shape.width % shape.heads != 0 {
+            return Err(SettingsError::Conflict {
+                what: format!(
+                    "`model.width` is {}, which `model.heads` = {} does not divide",
+                    shape.width, shape.heads
+                ),
+                next: "choose a width that is a multiple of the number of heads".to_owned(),
+            });
+        }
+        Ok(shape)
+    }
+}
+
+impl Experiment for Gpt {
+    type Model = GptModel;
+
+    fn name(&self) -> &'static str {
+        "gpt"
+    }
+
+    fn version(&self) -> &'static str {
+        "1"
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        vec![
+            Key::integer("model.layers", 2).at_least(1).help("blocks"),
+            Key::integer("model.heads", 2).at_least(1).help("attention heads of a block"),
+            Key::integer("model.width", 64).at_least(1).help("channels of the residual stream"),
+            Key::number("model.dropout", 0.0).between(0.0, 0.99).help("share of values dropped in training"),
+            Key::switch("model.bias", false).help("biases in linear maps and normalisations"),
+            Key::choice("model.norm", "layer", &["layer"]).help("normalisation"),
+            Key::choice("model.mlp", "gelu", &["gelu"]).help("perceptron of a block"),
+            Key::choice("model.position", "learned", &["learned"]).help("how positions are told apart"),
+            Key::switch("model.tied", true).help("the output head is the token embedding"),
+        ]
+    }
+
+    fn presets(&self) -> Vec<Preset> {
+        let character = |steps: u64, decay: u64, values: Vec<(&'static str, Value)>| {
+            let mut all: Vec<(&'static str, Value)> = vec![
+                ("steps", steps.into()),
+                ("decay_steps", decay.into()),
+                ("learning_rate", 1e-3.into()),
+                ("min_learning_rate", 1e-4.into()),
+                ("warmup", 100_u64.into()),
+                ("betas", [0.9, 0.99].into()),
+                ("weight_decay", 0.1.into()),
+                ("clip", 1.0.into()),
+                ("schedule", "cosine".into()),
+                ("report_every", 10_u64.into()),
+                ("eval_every", 250_u64.into()),
+                ("eval_batches", 20_u64.into()),
+                ("checkpoint_every", 250_u64.into()),
+                ("data.tokenizer", "character".into()),
+                ("data.order", "random".into()),
+                ("model.bias", false.into()),
+                ("model.tied", true.into()),
+            ];
+            all.extend(values);
+            all
+        };
+        vec![
+            Preset {
+                name: "tiny",
+                values: Vec::new(),
+            },
+            Preset {
+                name: "nanogpt-cpu",
+                values: character(
+                    2000,
+                    2000,
+                    vec![
+                        ("batch_size", 12_u64.into()),
+                        ("data.context", 64_u64.into()),
+                        ("model.layers", 4_u64.into()),
+                        ("model.heads", 4_u64.into()),
+                        ("model.width", 128_u64.into()),
+                        ("model.dropout", 0.0.into()),
+                    ],
+                ),
+            },
+            Preset {
+                name: "baby-gpt",
+                values: character(
+                    5000,
+                    5000,
+                    vec![
+                        ("batch_size", 64_u64.into()),
+                        ("data.context", 256_u64.into()),
+                        ("model.layers", 6_u64.into()),
+                        ("model.heads", 6_u64.into()),
+                        ("model.width", 384_u64.into()),
+                        ("model.dropout", 0.2.into()),
+                    ],
+                ),
+            },
+        ]
+    }
+
+    fn build(
+        &self,
+        settings: &Settings,
+        vocabulary: usize,
+        initial: &Initial<'_>,
+    ) -> Result<GptModel, SettingsError> {
+        Ok(GptModel::new(&Shape::read(settings, vocabulary)?, initial))
+    }
+
+    fn forward(&self, model: &GptModel, tokens: Tensor<2, Int>) -> Tensor<3> {
+        model.forward(tokens)
+    }
+
+    fn next_logits(
+        &self,
+        model: &GptModel,
+        tokens: &[u32],
+        cache: &mut KeyValueCache,
+    ) -> Option<Vec<f32>> {
+        model.next_logits(tokens, cache)
+    }
+}

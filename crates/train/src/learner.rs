@@ -1,0 +1,235 @@
+//! A model in training, its type hidden.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use burn::module::Module;
+use burn::optim::{GradientsAccumulator, GradientsParams, ModuleOptimizer};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use safetensors::SafeTensors;
+
+use crate::data::Batch;
+use crate::experiment::{Experiment, Initial, KeyValueCache, Tokens};
+use crate::generator::{self, Stream};
+use crate::moments::{Moments, MomentsError, SavedScalar, put_together, take_apart};
+use crate::optimizer;
+use crate::settings::{Settings, SettingsError};
+use crate::weights::{self, Mismatch, NamedTensor, Parameter};
+
+/// Where one micro-batch stands; its randomness is a function of these.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draw {
+    pub(crate) seed: u64,
+    pub(crate) step: u64,
+    pub(crate) micro: u64,
+}
+
+/// A number that is still on the device.
+#[derive(Debug)]
+pub(crate) struct Pending(Tensor<1>);
+
+impl Pending {
+    /// Waits for the device.
+    pub(crate) fn read(&self) -> f64 {
+        f64::from(self.0.clone().into_scalar::<f32>())
+    }
+}
+
+/// A frozen copy of weights and optimizer state, to be read later on any thread.
+pub(crate) type Snapshot = Box<dyn FnOnce() -> Result<Frozen, MomentsError> + Send>;
+
+/// Weights and optimizer state on the host.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    pub(crate) weights: Vec<NamedTensor>,
+    pub(crate) moments: Moments,
+}
+
+/// What a checkpoint gives back to a model.
+pub(crate) struct Saved<'a> {
+    pub(crate) weights: &'a SafeTensors<'a>,
+    /// Optimizer tensors and scalars; `None` when only weights are wanted.
+    pub(crate) optimizer: Option<(&'a SafeTensors<'a>, &'a BTreeMap<String, SavedScalar>)>,
+    pub(crate) partial: bool,
+}
+
+/// What the trainer needs of a model and its optimizer.
+pub(crate) trait Learner: Send {
+    /// Number of trainable values.
+    fn size(&self) -> usize;
+
+    /// Computes loss and gradients of one micro-batch and adds them, times `share`, to those of
+    /// the step.
+    fn accumulate(&mut self, batch: &Batch, share: f64, draw: Draw);
+
+    /// Ends the accumulation: mean loss and global gradient norm of the step, not yet clipped.
+    fn gradients(&mut self) -> (Option<Pending>, Option<Pending>);
+
+    /// Applies the accumulated gradients, clipped.
+    fn update(&mut self, rate: f64, clip: Option<f64>);
+
+    /// Forgets the accumulated gradients.
+    fn skip(&mut self);
+
+    /// Computes the mean loss over the targets of several batches, without randomness.
+    fn evaluate(&self, batches: &mut dyn Iterator<Item = Batch>) -> f64;
+
+    /// Takes a snapshot in constant time: it shares the tensors, which are never changed in place
+    /// while shared.
+    fn snapshot(&self) -> Snapshot;
+
+    /// Loads saved weights, and optimizer state where it is given.
+    fn restore(&mut self, saved: &Saved<'_>) -> Result<Mismatch, MomentsError>;
+
+    /// Computes logits `[rows, context, vocabulary]` for token numbers, as little-endian `f32`.
+    fn forward(&self, tokens: &[i32], rows: usize, context: usize) -> (Vec<usize>, Vec<f32>);
+
+    /// Computes the logits after the last token; `None` when the experiment cannot sample.
+    fn next_logits(&self, tokens: &[u32], cache: &mut KeyValueCache) -> Option<Vec<f32>>;
+}
+
+/// A model of one experiment with its optimizer.
+pub(crate) struct Held<E: Experiment> {
+    experiment: Arc<E>,
+    model: E::Model,
+    optimizer: ModuleOptimizer,
+    parameters: Vec<Parameter>,
+    settings: Settings,
+    device: Device,
+    gradients: Option<GradientsParams>,
+    accumulator: GradientsAccumulator<E::Model>,
+    loss: Option<Tensor<1>>,
+    norm: Option<Tensor<1>>,
+}
+
+impl<E: Experiment> Held<E> {
+    /// Makes initial weights on `device`, and an optimizer without state.
+    pub(crate) fn new(
+        experiment: Arc<E>,
+        settings: &Settings,
+        vocabulary: usize,
+        device: &Device,
+    ) -> Result<Self, SettingsError> {
+        let device = device.clone().autodiff();
+        let initial = Initial::new(settings.integer("seed")?, &device);
+        let model = experiment.build(settings, vocabulary, &initial)?;
+        let parameters = weights::parameters(&model);
+        Ok(Self {
+            optimizer: optimizer::build(settings, &parameters)?,
+            settings: settings.clone(),
+            accumulator: GradientsAccumulator::new(),
+            gradients: None,
+            loss: None,
+            norm: None,
+            experiment,
+            model,
+            parameters,
+            device,
+        })
+    }
+}
+
+impl<E: Experiment> Learner for Held<E> {
+    fn size(&self) -> usize {
+        self.parameters.iter().map(|parameter| parameter.len).sum()
+    }
+
+    fn accumulate(&mut self, batch: &Batch, share: f64, draw: Draw) {
+        let tokens = Tokens::on(batch, &self.device);
+        let loss = {
+            let _lease = generator::lease(&self.device, draw.seed, Stream::Dropout, draw.step, draw.micro);
+            self.experiment.loss(&self.model, tokens)
+        };
+        let loss = if share == 1.0 { loss } else { loss * share };
+        let gradients = GradientsParams::from_grads(loss.backward(), &self.model);
+        let loss = loss.inner();
+        self.loss = Some(match self.loss.take() {
+            None => loss,
+            Some(before) => before + loss,
+        });
+        if share == 1.0 {
+            self.gradients = Some(gradients);
+        } else {
+            self.accumulator.accumulate(&self.model, gradients);
+        }
+    }
+
+    fn gradients(&mut self) -> (Option<Pending>, Option<Pending>) {
+        let gradients = self.gradients.take().unwrap_or_else(|| self.accumulator.grads());
+        self.norm = optimizer::global_norm(&self.model, &gradients);
+        self.gradients = Some(gradients);
+        (self.loss.take().map(Pending), self.norm.clone().map(Pending))
+    }
+
+    fn update(&mut self, rate: f64, clip: Option<f64>) {
+        let Some(mut gradients) = self.gradients.take() else {
+            return;
+        };
+        if let (Some(limit), Some(norm)) = (clip, self.norm.take()) {
+            optimizer::clip(&self.model, &mut gradients, &norm, limit);
+        }
+        self.model = self.optimizer.step(rate, self.model.clone(), gradients);
+    }
+
+    fn skip(&mut self) {
+        self.gradients = None;
+        self.norm = None;
+    }
+
+    fn evaluate(&self, batches: &mut dyn Iterator<Item = Batch>) -> f64 {
+        let model = self.model.valid();
+        let device = self.device.clone().inner();
+        let (mut sum, mut count) = (0.0, 0.0);
+        for batch in batches {
+            let loss = self.experiment.loss(&model, Tokens::on(&batch, &device));
+            let counted = batch.counted() as f64;
+            sum += f64::from(loss.into_scalar::<f32>()) * counted;
+            count += counted;
+        }
+        sum / count
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let model = self.model.clone();
+        let optimizer = self.optimizer.clone();
+        let parameters = self.parameters.clone();
+        Box::new(move || {
+            Ok(Frozen {
+                weights: weights::weights(&model),
+                moments: take_apart(&optimizer, &parameters)?,
+            })
+        })
+    }
+
+    fn restore(&mut self, saved: &Saved<'_>) -> Result<Mismatch, MomentsError> {
+        let (model, mismatch) = weights::load(self.model.clone(), saved.weights);
+        if !mismatch.is_empty() && !saved.partial {
+            return Ok(mismatch);
+        }
+        if let Some((tensors, scalars)) = saved.optimizer {
+            let fresh = optimizer::build(&self.settings, &self.parameters)
+                .map_err(|error| MomentsError::Record(Box::new(error)))?;
+            self.optimizer =
+                put_together(fresh, &self.parameters, tensors, scalars, saved.partial)?;
+        }
+        self.model = model;
+        Ok(mismatch)
+    }
+
+    fn forward(&self, tokens: &[i32], rows: usize, context: usize) -> (Vec<usize>, Vec<f32>) {
+        let device = self.device.clone().inner();
+        let data = TensorData::new(tokens.to_vec(), [rows, context]);
+        let tokens: Tensor<2, Int> = Tensor::from_data(data, &device);
+        let logits = self.experiment.forward(&self.model.valid(), tokens);
+        let shape = logits.dims().to_vec();
+        (shape, logits.into_data().iter::<f32>().collect())
+    }
+
+    fn next_logits(&self, tokens: &[u32], cache: &mut KeyValueCache) -> Option<Vec<f32>> {
+        self.experiment.next_logits(&self.model.valid(), tokens, cache)
+    }
+}
+
+#[cfg(test)]
+#[path = "learner/tests.rs"]
+mod tests;

@@ -1,0 +1,95 @@
+//! AdamW with decay groups, and the norm of all gradients.
+
+use burn::module::{Module, ModuleVisitor, Param, ParamGroup, ParamId};
+use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
+use burn::tensor::Tensor;
+
+use crate::settings::{Settings, SettingsError};
+use crate::weights::Parameter;
+
+/// Above this many values Burn's CPU backend sums one tensor in parallel, in an order that depends
+/// on the scheduler; summing the rows first keeps the bits.
+const LARGEST_PLAIN_SUM: usize = 1 << 21;
+
+/// Makes an optimizer without state: matrices decay, vectors do not.
+pub(crate) fn build(
+    settings: &Settings,
+    parameters: &[Parameter],
+) -> Result<ModuleOptimizer, SettingsError> {
+    let [first, second] = settings.pair("betas")?;
+    let decay = settings.number("weight_decay")?;
+    let config = |decay: f64| {
+        AdamWConfig::new()
+            .with_beta_1(first as f32)
+            .with_beta_2(second as f32)
+            .with_epsilon(1e-8)
+            .with_weight_decay(decay as f32)
+    };
+    let matrices: Vec<ParamId> = parameters
+        .iter()
+        .filter(|parameter| parameter.rank >= 2)
+        .map(|parameter| parameter.id)
+        .collect();
+    let plain = ModuleOptimizer::from(config(0.0).build());
+    Ok(plain.with_group(ParamGroup::from_ids(matrices), config(decay).build(), None))
+}
+
+/// Returns the Euclidean norm of all gradients together, without waiting for the device.
+pub(crate) fn global_norm<M: Module>(model: &M, gradients: &GradientsParams) -> Option<Tensor<1>> {
+    struct Squares<'a> {
+        gradients: &'a GradientsParams,
+        sum: Option<Tensor<1>>,
+    }
+    impl ModuleVisitor for Squares<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let Some(gradient) = self.gradients.get::<D>(param.id) else {
+                return;
+            };
+            let large = gradient.shape().num_elements() > LARGEST_PLAIN_SUM;
+            let squares = gradient.square();
+            let sum = if large && D > 1 {
+                squares.sum_dim(D - 1).sum()
+            } else {
+                squares.sum()
+            };
+            self.sum = Some(match self.sum.take() {
+                Some(before) => before + sum,
+                None => sum,
+            });
+        }
+    }
+    let mut squares = Squares {
+        gradients,
+        sum: None,
+    };
+    model.visit(&mut squares);
+    squares.sum.map(Tensor::sqrt)
+}
+
+/// Scales all gradients down to a global norm of at most `limit`.
+pub(crate) fn clip<M: Module>(
+    model: &M,
+    gradients: &mut GradientsParams,
+    norm: &Tensor<1>,
+    limit: f64,
+) {
+    struct Scale<'a> {
+        gradients: &'a mut GradientsParams,
+        factor: Tensor<1>,
+    }
+    impl ModuleVisitor for Scale<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = self.gradients.remove::<D>(param.id) {
+                let scaled = gradient * self.factor.clone().unsqueeze();
+                self.gradients.register(param.id, scaled);
+            }
+        }
+    }
+    // As PyTorch's clip_grad_norm_: the small number keeps a zero norm harmless.
+    let factor = (norm.clone() + 1e-6).recip() * limit;
+    let mut scale = Scale {
+        gradients,
+        factor: factor.clamp_max(1.0),
+    };
+    model.visit(&mut scale);
+}

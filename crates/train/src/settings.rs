@@ -1,0 +1,516 @@
+//! Resolved settings: a preset, a file and `--set` laid over the defaults, checked, digested.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use waycairn_durable::Digest;
+
+use crate::schema::{Key, Value};
+
+/// A named set of values, laid over the defaults before anything else.
+#[derive(Clone, Debug)]
+pub struct Preset {
+    /// The name given to `--preset`.
+    pub name: &'static str,
+    /// The values that differ from the defaults.
+    pub values: Vec<(&'static str, Value)>,
+}
+
+/// The list of settings that one experiment has: the trainer's and its own.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    keys: BTreeMap<&'static str, Key>,
+}
+
+impl Schema {
+    /// Joins the trainer's settings with those of an experiment.
+    #[must_use]
+    pub fn new(experiment: Vec<Key>) -> Self {
+        let keys = trainer_keys()
+            .into_iter()
+            .chain(experiment)
+            .map(|key| (key.path(), key))
+            .collect();
+        Self { keys }
+    }
+
+    /// Returns every setting, sorted by path.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.keys.values()
+    }
+
+    fn find(&self, path: &str, origin: &str) -> Result<&Key, SettingsError> {
+        self.keys.get(path).ok_or_else(|| SettingsError::UnknownPath {
+            path: path.to_owned(),
+            origin: origin.to_owned(),
+            nearest: nearest(path, self.keys.keys().copied()),
+        })
+    }
+}
+
+/// Settings in which every path of the schema has a checked value.
+///
+/// Serializes as the nested object whose RFC 8785 text [`Settings::digest`] digests. There is no
+/// entry for the output folder, the device or the number of threads: they are arguments of a
+/// launch, so they cannot make two launches different runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    schema: Schema,
+    values: BTreeMap<&'static str, Value>,
+}
+
+impl Settings {
+    /// Starts from the defaults of a schema.
+    #[must_use]
+    pub fn defaults(schema: Schema) -> Self {
+        let values = schema
+            .keys()
+            .map(|key| (key.path(), key.default_value().clone()))
+            .collect();
+        Self { schema, values }
+    }
+
+    /// Lays a preset over these settings.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::UnknownPath`] and [`SettingsError::BadValue`] for a preset that does not
+    /// fit its own experiment.
+    pub fn with_preset(mut self, preset: &Preset) -> Result<Self, SettingsError> {
+        let origin = format!("preset {}", preset.name);
+        for (path, value) in &preset.values {
+            let key = self.schema.find(path, &origin)?;
+            let checked = key.check(value.clone());
+            self.accept(path, checked, &value.to_string(), &origin)?;
+        }
+        Ok(self)
+    }
+
+    /// Lays a TOML file over these settings.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Unreadable`] when the file cannot be read, else as [`Self::with_toml`].
+    pub fn with_file(self, path: &Path) -> Result<Self, SettingsError> {
+        let text = std::fs::read_to_string(path).map_err(|source| SettingsError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        self.with_toml(&text, &format!("`{}`", path.display()))
+    }
+
+    /// Lays TOML text over these settings; `origin` names it in errors.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::NotToml`], [`SettingsError::UnknownPath`], [`SettingsError::BadValue`].
+    pub fn with_toml(mut self, text: &str, origin: &str) -> Result<Self, SettingsError> {
+        let table: toml::Table = text.parse().map_err(|source| SettingsError::NotToml {
+            origin: origin.to_owned(),
+            source: Box::new(source),
+        })?;
+        let mut leaves = Vec::new();
+        flatten(&table, "", &mut leaves);
+        for (path, value) in leaves {
+            let key = self.schema.find(&path, origin)?;
+            let checked = key.from_toml(value);
+            self.accept(&path, checked, &value.to_string(), origin)?;
+        }
+        Ok(self)
+    }
+
+    /// Sets one path from text, as `--set PATH=VALUE` does.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::UnknownPath`], [`SettingsError::BadValue`].
+    pub fn set(&mut self, path: &str, text: &str) -> Result<(), SettingsError> {
+        let origin = "--set";
+        let checked = self.schema.find(path, origin)?.from_text(text);
+        self.accept(path, checked, text, origin)
+    }
+
+    fn accept(
+        &mut self,
+        path: &str,
+        checked: Option<Value>,
+        given: &str,
+        origin: &str,
+    ) -> Result<(), SettingsError> {
+        let key = self.schema.find(path, origin)?;
+        let value = checked.ok_or_else(|| SettingsError::BadValue {
+            path: path.to_owned(),
+            given: given.to_owned(),
+            accepted: key.accepted(),
+            origin: origin.to_owned(),
+        })?;
+        self.values.insert(key.path(), value);
+        Ok(())
+    }
+
+    /// Returns the value at a path.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<&Value> {
+        self.values.get(path)
+    }
+
+    /// Returns a whole number.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Absent`] when the schema has no whole number at this path, or it is off.
+    pub fn integer(&self, path: &str) -> Result<u64, SettingsError> {
+        match self.get(path) {
+            Some(Value::Integer(value)) => Ok(*value),
+            _ => Err(absent(path)),
+        }
+    }
+
+    /// Returns a whole number as a size in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Absent`] when the schema has no whole number at this path, or it does not
+    /// fit this machine.
+    pub fn size(&self, path: &str) -> Result<usize, SettingsError> {
+        usize::try_from(self.integer(path)?).map_err(|_| absent(path))
+    }
+
+    /// Returns a whole number, or `None` when it is off.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Absent`] when the schema has no whole number at this path.
+    pub fn optional_integer(&self, path: &str) -> Result<Option<u64>, SettingsError> {
+        match self.get(path) {
+            Some(Value::Off) => Ok(None),
+            _ => self.integer(path).map(Some),
+        }
+    }
+
+    /// Returns a number.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Absent`] when the schema has no number at this path, or it is off.
+    pub fn number(&self, path: &str) -> Result<f64, SettingsError> {
+        match self.get(path) {
+            Some(Value::Number(value)) => Ok(*value),
+            _ => Err(absent(path)),
+        }
+    }
+
+    /// Returns a number, or `None` when it is off.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Absent`] when the schema has no number at this path.
+    pub fn optional_number(&self, path: &str) -> Result<Option<f64>, SettingsError> {
+        match self.get(path) {
+            Some(Value::Off) => Ok(None),
+            _ => self.number(path).map(Some),
+        }
+    }
+
+    /// Returns a pair of numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Absent`] when the schema has no pair at this path.
+    pub fn pair(&self, path: &str) -> Result<[f64; 2], SettingsError> {
+        match self.get(path) {
+            Some(Value::Pair(pair)) => Ok(*pair),
+            _ => Err(absent(path)),
+        }
+    }
+
+    /// Returns a switch.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Absent`] when the schema has no switch at this path.
+    pub fn switch(&self, path: &str) -> Result<bool, SettingsError> {
+        match self.get(path) {
+            Some(Value::Switch(value)) => Ok(*value),
+            _ => Err(absent(path)),
+        }
+    }
+
+    /// Returns a text, `"off"` included.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Absent`] when the schema has no text at this path.
+    pub fn text(&self, path: &str) -> Result<&str, SettingsError> {
+        match self.get(path) {
+            Some(Value::Text(text)) => Ok(text),
+            Some(Value::Off) => Ok(crate::schema::OFF),
+            _ => Err(absent(path)),
+        }
+    }
+
+    /// Returns the text of `config.toml`: every path, the trainer's own first, then one table for
+    /// each prefix.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        let mut open = "";
+        let (plain, nested): (Vec<_>, Vec<_>) =
+            self.values.iter().partition(|(path, _)| !path.contains('.'));
+        for (path, value) in plain.into_iter().chain(nested) {
+            let (table, name) = path.split_once('.').unwrap_or(("", path));
+            if table != open {
+                let _ = writeln!(text, "\n[{table}]");
+                open = table;
+            }
+            let value = match value {
+                Value::Text(content) => toml::Value::String(content.clone()).to_string(),
+                other => other.to_string(),
+            };
+            let _ = writeln!(text, "{name} = {value}");
+        }
+        text
+    }
+
+    /// Returns SHA-256 of the RFC 8785 text of these settings.
+    ///
+    /// Two launches whose settings have one digest are launches of the same run, if the run name
+    /// and the base agree too.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::NotCanonical`] when a value has no RFC 8785 text; checked settings do.
+    pub fn digest(&self) -> Result<Digest, SettingsError> {
+        let text = serde_jcs::to_vec(self).map_err(SettingsError::NotCanonical)?;
+        Ok(Digest::of(&text))
+    }
+
+    /// Returns the paths at which two settings differ, with both values.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<Difference> {
+        let paths: std::collections::BTreeSet<&str> =
+            self.values.keys().chain(other.values.keys()).copied().collect();
+        let show = |value: Option<&Value>| value.map_or_else(|| "absent".to_owned(), Value::to_string);
+        paths
+            .into_iter()
+            .filter(|path| self.values.get(path) != other.values.get(path))
+            .map(|path| Difference {
+                path: path.to_owned(),
+                ours: show(self.values.get(path)),
+                theirs: show(other.values.get(path)),
+            })
+            .collect()
+    }
+
+    /// Returns the schema that these settings follow.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+}
+
+impl Serialize for Settings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut nested: BTreeMap<&str, BTreeMap<&str, &Value>> = BTreeMap::new();
+        let mut map = serializer.serialize_map(None)?;
+        for (path, value) in &self.values {
+            match path.split_once('.') {
+                Some((table, name)) => {
+                    nested.entry(table).or_default().insert(name, value);
+                }
+                None => map.serialize_entry(path, value)?,
+            }
+        }
+        for (table, values) in nested {
+            map.serialize_entry(table, &values)?;
+        }
+        map.end()
+    }
+}
+
+/// One path at which two settings differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The dotted path.
+    pub path: String,
+    /// The value on the left, as text.
+    pub ours: String,
+    /// The value on the right, as text.
+    pub theirs: String,
+}
+
+/// Settings that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// No setting has this path.
+    #[error("{origin}: no setting has the path `{path}`")]
+    UnknownPath {
+        /// The path as given.
+        path: String,
+        /// Where it stands.
+        origin: String,
+        /// The nearest path that exists.
+        nearest: Option<String>,
+    },
+    /// The value is not accepted at its path.
+    #[error("{origin}: `{path}` cannot be {given}")]
+    BadValue {
+        /// The dotted path.
+        path: String,
+        /// The value as given.
+        given: String,
+        /// What is accepted, in words.
+        accepted: String,
+        /// Where it stands.
+        origin: String,
+    },
+    /// Two settings contradict each other.
+    #[error("{what}")]
+    Conflict {
+        /// What contradicts what.
+        what: String,
+        /// What to change.
+        next: String,
+    },
+    /// No preset has this name.
+    #[error("no preset is called `{name}`")]
+    UnknownPreset {
+        /// The name as given.
+        name: String,
+        /// The presets of the experiment.
+        known: Vec<String>,
+    },
+    /// No experiment has this name.
+    #[error("no experiment is called `{name}`")]
+    UnknownExperiment {
+        /// The name as given.
+        name: String,
+        /// The experiments of this binary.
+        known: Vec<String>,
+    },
+    /// The text is not TOML.
+    #[error("{origin} is not TOML")]
+    NotToml {
+        /// The file.
+        origin: String,
+        /// The parser's message, with line and column.
+        source: Box<toml::de::Error>,
+    },
+    /// The settings file cannot be read.
+    #[error("cannot read the settings file `{}`", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The settings have no RFC 8785 text.
+    #[error("the settings have no canonical text")]
+    NotCanonical(#[source] serde_json::Error),
+    /// An experiment asked for a path that its schema does not have.
+    #[error("the experiment has no usable setting `{path}`")]
+    Absent {
+        /// The path asked for.
+        path: String,
+    },
+}
+
+impl SettingsError {
+    /// Says what to do about it.
+    #[must_use]
+    pub fn next(&self) -> Option<String> {
+        match self {
+            Self::UnknownPath { nearest, .. } => {
+                nearest.as_ref().map(|path| format!("did you mean `{path}`?"))
+            }
+            Self::BadValue { path, accepted, .. } => Some(format!("`{path}` takes {accepted}")),
+            Self::Conflict { next, .. } => Some(next.clone()),
+            Self::UnknownPreset { known, .. } => Some(format!("the presets are {}", known.join(", "))),
+            Self::UnknownExperiment { known, .. } => {
+                Some(format!("the experiments are {}", known.join(", ")))
+            }
+            Self::NotToml { source, .. } => Some(format!("line and column: {source}")),
+            Self::Unreadable { .. } => Some("check the path and its permissions".to_owned()),
+            Self::NotCanonical(_) | Self::Absent { .. } => None,
+        }
+    }
+}
+
+fn absent(path: &str) -> SettingsError {
+    SettingsError::Absent {
+        path: path.to_owned(),
+    }
+}
+
+/// The settings that every experiment has.
+fn trainer_keys() -> Vec<Key> {
+    vec![
+        Key::integer("seed", 1337).help("seed of initialisation, order and dropout"),
+        Key::integer("steps", 200).at_least(1).help("optimizer steps in all"),
+        Key::integer("batch_size", 8).at_least(1).help("examples of one micro-batch"),
+        Key::integer("accumulate", 1).at_least(1).help("micro-batches of one step"),
+        Key::number("learning_rate", 2e-3).between(0.0, f64::MAX).help("peak learning rate"),
+        Key::number("min_learning_rate", 2e-4).between(0.0, f64::MAX).help("where the cosine ends"),
+        Key::integer("warmup", 20).help("steps of linear warm-up"),
+        Key::integer("decay_steps", 1).at_least(1).off().help("step at which the cosine ends; off: the last"),
+        Key::pair("betas", [0.9, 0.99]).help("decay of the optimizer's two moments"),
+        Key::number("weight_decay", 0.1).between(0.0, f64::MAX).help("decoupled decay of matrices"),
+        Key::number("clip", 1.0).between(f64::MIN_POSITIVE, f64::MAX).or_off().help("largest global gradient norm"),
+        Key::choice("schedule", "cosine", &["constant", "cosine"]).help("learning rate after warm-up"),
+        Key::integer("report_every", 1).at_least(1).help("steps between records of train/*"),
+        Key::integer("eval_every", 20).at_least(1).or_off().help("steps between validations"),
+        Key::integer("eval_batches", 8).at_least(1).help("batches of one validation"),
+        Key::integer("checkpoint_every", 20).at_least(1).or_off().help("steps between checkpoints"),
+        Key::integer("keep_last", 1).at_least(1).off().help("checkpoints kept by age"),
+        Key::integer("keep_every", 1).at_least(1).off().help("checkpoints kept by step"),
+        Key::integer("keep_best", 1).at_least(1).off().help("checkpoints kept by val/loss"),
+        Key::choice("optimizer", "adamw", &["adamw"]).help("update rule"),
+        Key::choice("precision", "f32", &["f32"]).help("number format of the weights"),
+        Key::choice("on_nonfinite", "stop", &["stop", "skip"]).help("what a loss that is not finite does"),
+        Key::choice("early_stop", "off", &[]).or_off().help("stop before the last step"),
+        Key::choice("branch_data", "continue", &["continue", "restart"]).help("data stream of a branch"),
+        Key::choice("mixture", "off", &[]).or_off().help("several sources with rates"),
+        Key::text("data.source", "embedded").help("a text file, or `embedded`"),
+        Key::choice("data.tokenizer", "character", &["character", "byte"]).help("vocabulary"),
+        Key::integer("data.context", 64).at_least(1).help("tokens of one example"),
+        Key::choice("data.order", "shuffled", &["shuffled", "random"]).help("order of examples"),
+        Key::number("data.split", 0.9).between(0.0, 1.0).help("share of the text that trains"),
+    ]
+}
+
+/// Collects the leaves of a TOML table under their dotted paths.
+fn flatten<'a>(table: &'a toml::Table, prefix: &str, leaves: &mut Vec<(String, &'a toml::Value)>) {
+    for (name, value) in table {
+        let path = if prefix.is_empty() {
+            name.clone()
+        } else {
+            format!("{prefix}.{name}")
+        };
+        match value {
+            toml::Value::Table(inner) => flatten(inner, &path, leaves),
+            leaf => leaves.push((path, leaf)),
+        }
+    }
+}
+
+/// Returns the candidate nearest to a mistyped name, if one is near enough to suggest.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            let whole = strsim::damerau_levenshtein(name, candidate);
+            let tail = strsim::damerau_levenshtein(&last(name), &last(candidate));
+            (whole.min(tail + 1), candidate)
+        })
+        .min()
+        .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3).max(2))
+        .map(|(_, candidate)| candidate.to_owned())
+}
+
+#[cfg(test)]
+#[path = "settings/tests.rs"]
+mod tests;

@@ -1,0 +1,92 @@
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use super::*;
+
+fn base() -> Settings {
+    let keys = vec![
+        Key::integer("model.layers", 2).at_least(1),
+        Key::number("model.dropout", 0.0).between(0.0, 0.9),
+    ];
+    Settings::defaults(Schema::new(keys))
+}
+
+#[test]
+fn a_later_layer_wins_over_an_earlier_one() {
+    let preset = Preset {
+        name: "p",
+        values: vec![("steps", 5_u64.into()), ("batch_size", 3_u64.into())],
+    };
+    let mut settings = base()
+        .with_preset(&preset)
+        .unwrap()
+        .with_toml("steps = 7\n[model]\nlayers = 4\ndropout = 0\n", "`f.toml`")
+        .unwrap();
+    settings.set("learning_rate", "3e-3").unwrap();
+    settings.set("betas", "[0.8, 0.95]").unwrap();
+    settings.set("clip", "off").unwrap();
+    assert_eq!(settings.integer("steps").unwrap(), 7);
+    assert_eq!(settings.integer("batch_size").unwrap(), 3);
+    assert_eq!(settings.integer("model.layers").unwrap(), 4);
+    assert_eq!(settings.number("learning_rate").unwrap(), 3e-3);
+    assert_eq!(settings.pair("betas").unwrap(), [0.8, 0.95]);
+    assert_eq!(settings.optional_number("clip").unwrap(), None);
+}
+
+#[test]
+fn an_unknown_path_names_its_nearest() {
+    let error = base().set("learning_rat", "1").unwrap_err();
+    assert_eq!(error.to_string(), "--set: no setting has the path `learning_rat`");
+    assert_eq!(error.next().unwrap(), "did you mean `learning_rate`?");
+    let error = base().set("layers", "1").unwrap_err();
+    assert_eq!(error.next().unwrap(), "did you mean `model.layers`?");
+    let error = base().with_toml("[analyses.x]\nevery = 1\n", "`f.toml`").unwrap_err();
+    assert!(error.to_string().starts_with("`f.toml`: no setting has the path `analyses.x.every`"));
+}
+
+#[test]
+fn a_bad_value_says_what_is_accepted() {
+    let cases = [
+        ("batch_size", "0", "a whole number from 1 to 2^53 - 1"),
+        ("schedule", "linear", "\"constant\" or \"cosine\""),
+        ("clip", "-1", "a number of at least"),
+        ("betas", "0.9", "two numbers"),
+        ("early_stop", "5", "\"off\""),
+        ("seed", "9007199254740992", "a whole number"),
+        ("learning_rate", "NaN", "a number"),
+    ];
+    for (path, text, accepted) in cases {
+        let error = base().set(path, text).unwrap_err();
+        assert!(matches!(&error, SettingsError::BadValue { .. }), "{path}={text}: {error}");
+        assert!(error.next().unwrap().contains(accepted), "{:?}", error.next());
+    }
+}
+
+#[test]
+fn the_toml_text_reads_back_to_the_same_digest() {
+    let mut settings = base();
+    settings.set("learning_rate", "1e-5").unwrap();
+    settings.set("data.source", "a \"quoted\" \u{e9}.txt").unwrap();
+    settings.set("decay_steps", "off").unwrap();
+    let again = base().with_toml(&settings.to_toml(), "again").unwrap();
+    assert_eq!(settings.digest().unwrap(), again.digest().unwrap());
+    assert!(settings.differences(&again).is_empty());
+    assert_ne!(settings.digest().unwrap(), base().digest().unwrap());
+}
+
+#[test]
+fn the_digest_is_that_of_the_canonical_text() {
+    let text = serde_jcs::to_string(&base()).unwrap();
+    assert!(text.starts_with("{\"accumulate\":1,\"batch_size\":8,\"betas\":[0.9,0.99],"), "{text}");
+    assert!(text.contains("\"model\":{\"dropout\":0,\"layers\":2}"), "{text}");
+    assert_eq!(base().digest().unwrap(), Digest::of(text.as_bytes()));
+}
+
+#[test]
+fn differences_show_both_values() {
+    let mut other = base();
+    other.set("steps", "9").unwrap();
+    let differences = base().differences(&other);
+    assert_eq!(differences.len(), 1);
+    assert_eq!(differences[0].path, "steps");
+    assert_eq!((differences[0].ours.as_str(), differences[0].theirs.as_str()), ("200", "9"));
+}
