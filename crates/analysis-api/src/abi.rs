@@ -17,8 +17,7 @@
     non_local_definitions,
     unused_braces,
     unreachable_pub,
-    clippy::undocumented_unsafe_blocks,
-    reason = "what the macros of abi_stable generate; the blocks written here are documented"
+    reason = "what the macros of abi_stable generate"
 )]
 
 pub(crate) mod arrow;

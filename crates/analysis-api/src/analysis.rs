@@ -124,7 +124,6 @@ impl Needs {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
 fn is_false(value: &bool) -> bool {
     !*value
 }

@@ -151,8 +151,8 @@ impl<'a> Context<'a> {
         abi::forward(&self.raw, inputs)
     }
 
-    /// Recorded scalars as a stream of Arrow record batches: one row for each node that the expression finds, one
-    /// column for each key.
+    /// Recorded scalars as a stream of Arrow record batches: one row for each node that the expression finds (an
+    /// empty one finds every node), one column for each key.
     ///
     /// # Errors
     /// `Undeclared` for a key outside `Needs::scalars`; `Invalid` for a malformed expression, with its place.

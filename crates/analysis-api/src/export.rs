@@ -1,6 +1,6 @@
 //! The export macro, and the guard that keeps panics inside.
 //!
-//! Every body that a host can reach runs under [`guard`]. A panic that left a body would end the process, since no
+//! Every body that a host can reach runs under a guard. A panic that left a body would end the process, since no
 //! unwinding crosses an `extern "C"` frame; so it is caught here, with its text, its place and, if the environment
 //! asks for one, its backtrace.
 

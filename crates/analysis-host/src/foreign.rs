@@ -66,6 +66,13 @@ impl ForeignAnalysis {
         settings::resolve(&self.declared.name, &self.declared.settings, given)
     }
 
+    /// Values of a command line, `path=value` each, as settings to resolve: text where the default is text,
+    /// otherwise JSON (`true`, `3`, `[1, 2]`), otherwise text. A later value of one path wins.
+    #[must_use]
+    pub fn settings_from_text(&self, sets: &[(String, String)]) -> Value {
+        settings::from_text(&self.declared.settings, sets)
+    }
+
     /// What to record beside the results of a run with these settings.
     ///
     /// # Errors

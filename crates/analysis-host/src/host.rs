@@ -54,7 +54,8 @@ pub trait AnalysisHost {
     /// `Invalid` for inputs that do not fit, `Unavailable` without a model.
     fn forward(&self, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError>;
 
-    /// Recorded scalars: one row for each node that the expression finds, one column for each key.
+    /// Recorded scalars: one row for each node that the expression finds (an empty one finds every node), one
+    /// column for each key.
     ///
     /// # Errors
     /// `Invalid` for a malformed expression, with its place.

@@ -57,7 +57,9 @@ pub use crate::error::{DeclarationError, LoadError, RunError, SelectError, Setti
 pub use crate::foreign::{ForeignAnalysis, Provenance};
 pub use crate::host::{AnalysisHost, DType, ErrorKind, HostError, NodeInfo, OwnedTensor, TensorView};
 pub use crate::load::{Library, Refused};
-pub use crate::outputs::{Outputs, ScalarOut};
+pub use crate::outputs::{Description, Outputs, ScalarOut};
+// So that a host names the type of its scalars without a dependency on Arrow.
+pub use arrow::record_batch::RecordBatchReader;
 pub use waycairn_analysis_api::LogLevel;
 pub use waycairn_analysis_api::host::API_VERSION;
 

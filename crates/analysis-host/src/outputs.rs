@@ -24,6 +24,9 @@ const MEDIA_TYPES: [(&str, &str); 8] = [
     ("text/csv", "csv"),
 ];
 
+/// Scalars that describe an artifact, key and value.
+pub type Description = Vec<(String, ScalarOut)>;
+
 /// What to attach to the node if the run succeeded.
 ///
 /// Names are plain and unique, also on file systems that ignore case. Two outputs never record the same key.
@@ -31,7 +34,7 @@ const MEDIA_TYPES: [(&str, &str); 8] = [
 #[non_exhaustive]
 pub struct Outputs {
     /// Suffix, description, MessagePack payload. The description is recorded as `<suffix>/<key>`.
-    pub artifacts: Vec<(String, Vec<(String, ScalarOut)>, Vec<u8>)>,
+    pub artifacts: Vec<(String, Description, Vec<u8>)>,
     /// Key without the analysis's name, and value. Recorded as `<analysis>/<key>`.
     pub scalars: Vec<(String, ScalarOut)>,
     /// `<name>.<extension>` without the analysis's name, media type, bytes. The node's entry is

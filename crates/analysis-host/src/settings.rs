@@ -23,6 +23,19 @@ pub(crate) fn resolve(analysis: &str, defaults: &Value, given: &Value) -> Result
     Ok(settings)
 }
 
+/// Settings from a command line: each value is text where the default is text, otherwise JSON, otherwise text.
+/// Whether there is such a setting is [`resolve`]'s question.
+pub(crate) fn from_text(defaults: &Value, sets: &[(String, String)]) -> Value {
+    let read = |path: &str, text: &str| {
+        let default = path.split('.').try_fold(defaults, |at, step| at.get(step));
+        match default.or_else(|| defaults.get(path)) {
+            Some(Value::String(_)) => Value::from(text),
+            _ => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
+        }
+    };
+    Value::Object(sets.iter().map(|(path, text)| (path.clone(), read(path, text))).collect())
+}
+
 fn put_all(
     analysis: &str,
     prefix: &str,
@@ -173,6 +186,19 @@ mod tests {
             ok(defaults, json!({"deep.deeper.n": 7, "deep.on": false, "free.x.y": 1, "free": {"z": 2}})),
             json!({"deep": {"on": false, "deeper": {"n": 7}}, "free": {"x.y": 1, "z": 2}})
         );
+    }
+
+    #[test]
+    fn text_of_a_command_line_takes_the_type_of_its_default() {
+        let defaults = json!({"mode": "nothing", "deep": {"n": 1, "f": 1.0}, "list": ["a"], "on": false});
+        let sets = [("mode", "3"), ("deep.n", "7"), ("deep.f", "2"), ("list", "[\"b\"]"), ("on", "true")];
+        let sets = sets.map(|(path, text)| (path.to_owned(), text.to_owned()));
+        assert_eq!(
+            ok(defaults.clone(), from_text(&defaults, &sets)),
+            json!({"mode": "3", "deep": {"n": 7, "f": 2.0}, "list": ["b"], "on": true})
+        );
+        let wrong = from_text(&defaults, &[("deep.n".to_owned(), "many".to_owned())]);
+        assert!(refused(defaults, wrong).ends_with("must be an integer, not the text \"many\""));
     }
 
     #[test]

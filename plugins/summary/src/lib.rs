@@ -3,15 +3,18 @@
 //! The smallest useful analysis, and the one to copy from. It attaches the artifact `summary` and the scalars
 //! `summary/parameters`, `summary/norm` and `summary/non_finite`.
 
+mod moments;
+
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use serde::{Deserialize, Serialize};
 use waycairn_analysis_api::{
-    Analysis, AnalysisError, Context, ContextError, Declaration, LogLevel, Needs, Scalar, TensorView,
-    export_analyses,
+    Analysis, AnalysisError, Context, Declaration, LogLevel, Needs, Scalar, TensorView, export_analyses,
 };
+
+use crate::moments::Moments;
 
 export_analyses![Summary];
 
@@ -96,42 +99,23 @@ impl Analysis for Summary {
 }
 
 fn summarise(view: &TensorView<'_>) -> Row {
-    let mut row = Row {
+    // An element type that this plugin cannot read leaves the row without statistics.
+    let moments = Moments::of(view).unwrap_or_default();
+    Row {
         name: view.name().to_owned(),
         dtype: view.dtype_name().to_owned(),
         shape: view.shape().to_vec(),
         elements: view.elements(),
-        statistics: None,
-        nan: 0,
-        infinite: 0,
-    };
-    // An unknown element type leaves the row without statistics.
-    let _: Result<(), ContextError> = view.iter_f64().map(|values| {
-        let (mut count, mut sum, mut squares) = (0_usize, 0.0, 0.0);
-        let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
-        values.clone().for_each(|value| {
-            if value.is_finite() {
-                count += 1;
-                sum += value;
-                squares += value * value;
-                min = min.min(value);
-                max = max.max(value);
-            } else if value.is_nan() {
-                row.nan += 1;
-            } else {
-                row.infinite += 1;
-            }
-        });
-        if count > 0 {
-            // A second pass: the difference of two large sums would lose the variance of a shifted tensor.
-            let mean = sum / count as f64;
-            let mut deviation = 0.0;
-            values.filter(|value| value.is_finite()).for_each(|value| deviation += (value - mean).powi(2));
-            let std = (deviation / count as f64).sqrt();
-            row.statistics = Some(Statistics { mean, std, norm: squares.sqrt(), min, max });
-        }
-    });
-    row
+        statistics: (moments.count > 0.0).then(|| Statistics {
+            mean: moments.mean,
+            std: (moments.deviation / moments.count).sqrt(),
+            norm: moments.squares.sqrt(),
+            min: moments.min,
+            max: moments.max,
+        }),
+        nan: moments.nan,
+        infinite: moments.infinite,
+    }
 }
 
 /// Maps over all cores, in order. Views may be read from any thread that ends before the call does.
@@ -163,36 +147,4 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], map: impl Fn(&T) -> R + Sync) -> V
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use waycairn_analysis_api::{DType, OwnedTensor};
-
-    #[test]
-    fn statistics_leave_out_what_is_not_finite() {
-        let values = [1.0, f32::NAN, 3.0, f32::INFINITY, -1.0, f32::NEG_INFINITY, 5.0];
-        let row = summarise(&OwnedTensor::from_f32("w", vec![7], &values).unwrap().view());
-        let statistics = row.statistics.unwrap();
-        assert_eq!((row.elements, row.nan, row.infinite), (7, 1, 2));
-        assert_eq!((statistics.mean, statistics.min, statistics.max), (2.0, -1.0, 5.0));
-        assert_eq!(statistics.norm, 6.0);
-        assert_eq!(statistics.std, 5.0_f64.sqrt());
-    }
-
-    #[test]
-    fn a_tensor_without_finite_elements_has_no_statistics() {
-        for values in [&[][..], &[f32::NAN]] {
-            let row = summarise(&OwnedTensor::from_f32("w", vec![values.len()], values).unwrap().view());
-            assert!(row.statistics.is_none());
-        }
-        let unknown = TensorView::with_dtype_name("w", "float8_e4m3", &[1], &[0]).unwrap();
-        assert!(summarise(&unknown).statistics.is_none());
-        assert_eq!(unknown.dtype(), DType::Other);
-    }
-
-    #[test]
-    fn the_order_of_tensors_is_kept_over_threads() {
-        let items: Vec<usize> = (0..1000).collect();
-        assert_eq!(in_parallel(&items, |item| item * 2), items.iter().map(|i| i * 2).collect::<Vec<_>>());
-        assert!(in_parallel(&[] as &[usize], |item| *item).is_empty());
-    }
-}
+mod tests;

@@ -172,10 +172,17 @@ fn empty(name: &str, format: &str) -> Result<ColumnValues, ContextError> {
 /// `array` is a live array of the type that `format` names, with at least `skip + rows` rows.
 unsafe fn append(array: &ArrowArray, format: &str, skip: usize, rows: usize, values: &mut ColumnValues) {
     let start = skip + usize::try_from(array.offset).unwrap_or(0);
-    // SAFETY (all blocks below): a live array of this type has the buffers that the format lists, each long enough
-    // for its rows; validity, buffer 0, may be null.
-    let buffer = |index: usize| -> *const u8 { unsafe { *array.buffers.add(index) }.cast() };
-    let bit = |bits: *const u8, row: usize| unsafe { *bits.add(row / 8) } >> (row % 8) & 1 == 1;
+    // A live array of this type has the buffers that the format lists, each long enough for its rows; validity,
+    // buffer 0, may be null.
+    let buffer = |index: usize| -> *const u8 {
+        // SAFETY: see above; only indices of the format are asked for.
+        unsafe { *array.buffers.add(index) }.cast()
+    };
+    let bit = |bits: *const u8, row: usize| {
+        // SAFETY: see above; the row is within the bits.
+        let byte = unsafe { *bits.add(row / 8) };
+        byte >> (row % 8) & 1 == 1
+    };
     let all_null = format == "n";
     let validity = if all_null || array.n_buffers == 0 { std::ptr::null() } else { buffer(0) };
     let valid = |row: usize| !all_null && (validity.is_null() || bit(validity, row));

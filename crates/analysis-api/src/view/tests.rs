@@ -51,7 +51,7 @@ fn half_precision_covers_normals_subnormals_and_specials() {
 #[test]
 fn a_view_casts_in_place_only_when_type_and_alignment_allow() {
     let floats = [1.0_f32, 2.0, 3.0];
-    let mut bytes = vec![0_u8; 16];
+    let mut bytes = [0_u8; 16];
     let offset = bytes.as_ptr().align_offset(4);
     for (index, value) in floats.iter().enumerate() {
         bytes[offset + 4 * index..][..4].copy_from_slice(&value.to_le_bytes());

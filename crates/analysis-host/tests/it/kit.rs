@@ -1,6 +1,6 @@
 //! A host with one node, and the libraries that cargo built beside this test.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{Array, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
@@ -31,7 +31,7 @@ pub fn hostile() -> PathBuf {
 }
 
 /// One analysis of a library.
-pub fn analysis(path: &PathBuf, name: &str) -> ForeignAnalysis {
+pub fn analysis(path: &Path, name: &str) -> ForeignAnalysis {
     let library = Library::open(path).unwrap();
     library.analyses().iter().find(|a| a.declaration().name == name).unwrap().clone()
 }
