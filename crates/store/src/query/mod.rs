@@ -1,0 +1,48 @@
+//! Questions: which nodes, with which of their folded values.
+//!
+//! ```text
+//!  Query (builder)    expression -> scope + predicate --\
+//!  sql()              DataFusion: tables nodes, records --+--> plan -> merge (the fold) -> block -> answer
+//!  runs(), node(), .. ----------------------------------/
+//! ```
+//!
+//! A scope on single records restricts what is folded; predicates see folded values. One listing of the parts
+//! answers one question.
+
+mod builder;
+mod chunk;
+mod cursor;
+mod decode;
+mod engine;
+mod error;
+mod expression;
+mod fault;
+mod finished;
+mod grammar;
+mod merge;
+mod plan;
+mod predicate;
+mod provider;
+mod records;
+mod request;
+mod scope;
+mod shown;
+mod slots;
+mod sort;
+mod spec;
+mod sql;
+
+pub use builder::{Answer, FieldFilter, NodeRow, Query};
+pub use error::{Diagnostic, QueryError};
+pub use expression::{Comparison, Expr, ParseError};
+pub use sort::{Order, SortKey};
+
+pub(crate) use engine::{Threads, fold_ranges, threads};
+pub(crate) use error::{nearest, nearest_text};
+pub(crate) use fault::{Fault, OnDamage, attempt};
+pub(crate) use grammar::{decimal, node};
+pub(crate) use merge::Block;
+pub(crate) use plan::FoldPlan;
+pub(crate) use scope::{IdentityScope, RecordScope};
+pub(crate) use spec::{Flag, FoldSpec};
+pub(crate) use sql::sql;

@@ -1,0 +1,435 @@
+//! A request and the ways to answer it from one listing.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, UInt64Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::SchemaRef;
+use waycairn_dag::Node;
+
+use crate::field::Scalar;
+use crate::listing::{PartSet, RunKey};
+use crate::query::builder::NodeRow;
+use crate::query::engine::{Threads, fold_ranges, threads};
+use crate::query::error::nearest;
+use crate::query::expression::Term;
+use crate::query::fault::Fault;
+use crate::query::finished::finished_runs;
+use crate::query::merge::Block;
+use crate::query::plan::FoldPlan;
+use crate::query::predicate::{Binder, Folded, Predicate, Side, field_key, side};
+use crate::query::scope::{IdentityScope, RecordScope};
+use crate::query::shown::ShownColumns;
+use crate::query::slots::{Bits, Value};
+use crate::query::sort::{Order, SortKey, SortValue};
+use crate::query::spec::FoldSpec;
+use crate::query::{Diagnostic, QueryError};
+use crate::reader::ObjectReader;
+use crate::schema::{BLOB, RESERVED, RESERVED_PREFIX};
+
+/// The key under which a row gives the folder of a node's blob.
+const BLOB_KEY: &str = "blob";
+
+/// Sorted rows of one range beyond this are cut to those that the answer can still need.
+const MIN_TRIMMED_ROWS: usize = 8_192;
+
+/// What was asked so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Request {
+    pub(crate) terms: Vec<Term>,
+    pub(crate) sort: Option<(SortKey, Order)>,
+    pub(crate) latest: bool,
+    pub(crate) limit: Option<usize>,
+    pub(crate) offset: usize,
+    pub(crate) raw: bool,
+}
+
+/// Which fields an answer gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Selection<'a> {
+    /// Those that are named.
+    Keys(&'a [&'a str]),
+    Everything,
+}
+
+/// A request with its columns found in one listing.
+struct Bound {
+    spec: FoldSpec,
+    plan: Arc<FoldPlan>,
+    predicate: Predicate,
+    finished: HashSet<RunKey>,
+    given: Given,
+    sort: BoundSort,
+}
+
+/// What is given of each node.
+#[derive(Default)]
+struct Given {
+    /// The key in the answer, the column, and which of its values.
+    fields: Vec<(String, usize, Side)>,
+    /// The column of the blob's folder.
+    blob: Option<usize>,
+    /// The columns of a table.
+    shown: ShownColumns,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum BoundSort {
+    Identity,
+    Name,
+    Nonce,
+    Seq,
+    Written,
+    Column(usize, Side),
+}
+
+/// What decides the place of a row in an answer.
+struct OrderKey {
+    sort: SortValue,
+    written: i64,
+    seq: i64,
+}
+
+/// What one range gives to an answer: rows, in the order of the identities, each with what orders it.
+struct Gathered<T> {
+    rows: Vec<T>,
+    keys: Vec<OrderKey>,
+}
+
+impl<T> Default for Gathered<T> {
+    fn default() -> Self {
+        Gathered { rows: Vec::new(), keys: Vec::new() }
+    }
+}
+
+impl Request {
+    /// The number of nodes.
+    pub(crate) fn count(&self, set: &PartSet, diagnostics: &mut Vec<Diagnostic>) -> Result<u64, Fault> {
+        let counting = Request { sort: None, ..self.clone() };
+        let Some(bound) = counting.bind(set, Selection::Keys(&[]), diagnostics)? else { return Ok(0) };
+        let counts = fold_ranges(&bound.plan, Threads(threads()), None, |block, count: &mut u64| {
+            *count += bound.folded(block, set).holds(&bound.spec, &bound.predicate).count() as u64;
+            Ok(0)
+        })?;
+        let found = counts.iter().sum::<u64>();
+        if self.latest {
+            return Ok(found.min(1));
+        }
+        let limit = self.limit.map_or(u64::MAX, |limit| limit as u64);
+        Ok(found.saturating_sub(self.offset as u64).min(limit))
+    }
+
+    /// The nodes with the selected values.
+    pub(crate) fn rows(
+        &self,
+        reader: &ObjectReader,
+        set: &PartSet,
+        selection: Selection<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Result<Vec<NodeRow>, Fault> {
+        let Some(bound) = self.bind(set, selection, diagnostics)? else { return Ok(Vec::new()) };
+        let gathered =
+            fold_ranges(&bound.plan, Threads(threads()), self.enough(&bound), |block, range: &mut Gathered<NodeRow>| {
+                let mut folded = bound.folded(block, set);
+                let keep = folded.holds(&bound.spec, &bound.predicate);
+                if keep.count() > 0 {
+                    range.keys.extend(bound.order_keys(&mut folded, &keep));
+                    range.rows.extend(bound.rows(reader, &mut folded, &keep)?);
+                    self.trim(range);
+                }
+                Ok(range.rows.len())
+            })?;
+        let mut all = Gathered::default();
+        for range in gathered {
+            all.rows.extend(range.rows);
+            all.keys.extend(range.keys);
+        }
+        let mut rows: Vec<Option<NodeRow>> = all.rows.into_iter().map(Some).collect();
+        let places = self.cut(self.order(&all.keys));
+        Ok(places.into_iter().filter_map(|place| rows.get_mut(place).and_then(Option::take)).collect())
+    }
+
+    /// The nodes as record batches.
+    pub(crate) fn table(
+        &self,
+        set: &PartSet,
+        selection: Selection<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Result<(SchemaRef, Vec<RecordBatch>), Fault> {
+        let keys: Vec<&str> = match selection {
+            Selection::Keys(keys) => keys.to_vec(),
+            Selection::Everything => set.fields.types.keys().map(|key| &**key).collect(),
+        };
+        let shown = ShownColumns::of_query(&keys, &set.fields);
+        let schema = shown.schema();
+        let Some(mut bound) = self.bind(set, selection, diagnostics)? else { return Ok((schema, Vec::new())) };
+        bound.given.shown = shown;
+        let inexact = std::sync::Mutex::new(Vec::new());
+        let gathered =
+            fold_ranges(&bound.plan, Threads(threads()), self.enough(&bound), |block, range: &mut Gathered<RecordBatch>| {
+                let mut folded = bound.folded(block, set);
+                let keep = folded.holds(&bound.spec, &bound.predicate);
+                if keep.count() > 0 {
+                    range.keys.extend(bound.order_keys(&mut folded, &keep));
+                    range.rows.push(bound.given.shown.batch(&mut folded, &bound.spec, &keep, &inexact)?);
+                }
+                Ok(range.keys.len())
+            })?;
+        diagnostics.extend(inexact.into_inner().unwrap_or_default());
+        let mut batches = Vec::new();
+        let mut keys = Vec::new();
+        for range in gathered {
+            batches.extend(range.rows);
+            keys.extend(range.keys);
+        }
+        let places = self.cut(self.order(&keys));
+        Ok((Arc::clone(&schema), rearrange(&schema, batches, &places)?))
+    }
+
+    /// Finds the columns of a request. `None` is an answer without rows.
+    fn bind(
+        &self,
+        set: &PartSet,
+        selection: Selection<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Result<Option<Bound>, Fault> {
+        let mut terms = self.terms.clone();
+        let records = RecordScope::take(&mut terms)?;
+        let scope = IdentityScope::of(&terms);
+        let mut spec = FoldSpec::default();
+        let mut binder =
+            Binder { fields: &set.fields, spec: &mut spec, diagnostics, nothing: false, finished: false };
+        let predicate = binder.conjuncts(&terms)?;
+        let given = self.bind_selection(&mut binder, selection)?;
+        let sort = self.bind_sort(&mut binder);
+        if binder.nothing {
+            return Ok(None);
+        }
+        let finished = if binder.finished { finished_runs(set, &scope)? } else { HashSet::new() };
+        let plan = Arc::new(FoldPlan::new(set, spec.clone(), scope, records, threads())?);
+        Ok(Some(Bound { spec, plan, predicate, finished, given, sort }))
+    }
+
+    fn bind_selection(&self, binder: &mut Binder<'_>, selection: Selection<'_>) -> Result<Given, Fault> {
+        let mut given = Given::default();
+        let keys = match selection {
+            Selection::Keys(keys) => keys,
+            Selection::Everything => {
+                let names = binder.fields.types.keys().map(|key| &**key);
+                let reserved = RESERVED.iter().map(|column| column.name).filter(|_| self.raw);
+                for name in names.chain(reserved).collect::<Vec<_>>() {
+                    given.fields.push((name.to_owned(), binder.spec.column(name), Side::All));
+                }
+                return Ok(given);
+            }
+        };
+        for key in keys {
+            if *key == BLOB_KEY {
+                given.blob = Some(binder.spec.column(BLOB));
+                continue;
+            }
+            let (column, side) = side(field_key(key));
+            if column.starts_with(RESERVED_PREFIX) && !self.raw {
+                return Err(QueryError::Reserved { key: (*key).to_owned() }.into());
+            }
+            let reserved = RESERVED.iter().any(|reserved| reserved.name == column);
+            if !reserved && !binder.is_known(column) {
+                binder.nothing = true;
+                binder.diagnose_unknown(column);
+            }
+            given.fields.push((field_key(key).to_owned(), binder.spec.column(column), side));
+        }
+        Ok(given)
+    }
+
+    fn bind_sort(&self, binder: &mut Binder<'_>) -> BoundSort {
+        match &self.sort {
+            None => BoundSort::Identity,
+            Some((SortKey::Name, _)) => BoundSort::Name,
+            Some((SortKey::Nonce, _)) => BoundSort::Nonce,
+            Some((SortKey::Seq, _)) => BoundSort::Seq,
+            Some((SortKey::Written, _)) => BoundSort::Written,
+            Some((SortKey::Field(key), _)) => {
+                let (column, side) = side(key);
+                if binder.is_known(column) {
+                    return BoundSort::Column(binder.spec.column(column), side);
+                }
+                let names = binder.fields.types.keys().map(|key| &**key);
+                let diagnostic = Diagnostic::UnknownSortKey { key: key.clone(), nearest: nearest(column, names) };
+                binder.diagnostics.push(diagnostic);
+                BoundSort::Identity
+            }
+        }
+    }
+
+    /// How many rows in the order of the identities are enough, where that is the order of the answer.
+    fn enough(&self, bound: &Bound) -> Option<usize> {
+        let identity = matches!(bound.sort, BoundSort::Identity) && !self.latest;
+        self.limit.filter(|_| identity)?.checked_add(self.offset)
+    }
+
+    /// The places of rows, which stand in the order of the identities, in the order of the answer.
+    fn order(&self, keys: &[OrderKey]) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..keys.len()).collect();
+        if self.latest {
+            places.sort_by(|one, other| {
+                let newest = |place: &usize| (keys[*place].written, keys[*place].seq);
+                newest(other).cmp(&newest(one))
+            });
+        } else if let Some((_, order)) = &self.sort {
+            places.sort_by(|one, other| keys[*one].sort.compare(&keys[*other].sort, *order));
+        }
+        places
+    }
+
+    fn cut(&self, mut places: Vec<usize>) -> Vec<usize> {
+        if self.latest {
+            places.truncate(1);
+            return places;
+        }
+        places.drain(..self.offset.min(places.len()));
+        places.truncate(self.limit.unwrap_or(usize::MAX));
+        places
+    }
+
+    /// Of a sorted answer only the first rows of a range can be among the first of all.
+    fn trim(&self, range: &mut Gathered<NodeRow>) {
+        let limit = if self.latest { Some(1) } else { self.limit };
+        let Some(keep) = limit.and_then(|limit| limit.checked_add(self.offset)) else { return };
+        if range.rows.len() < keep.saturating_mul(2).max(MIN_TRIMMED_ROWS) {
+            return;
+        }
+        let mut places = self.order(&range.keys);
+        places.truncate(keep);
+        let kept: HashSet<usize> = places.into_iter().collect();
+        let mut place = 0;
+        range.rows.retain(|_| {
+            place += 1;
+            kept.contains(&(place - 1))
+        });
+        place = 0;
+        range.keys.retain(|_| {
+            place += 1;
+            kept.contains(&(place - 1))
+        });
+    }
+}
+
+impl Bound {
+    fn folded<'a>(&'a self, block: &'a Block, set: &'a PartSet) -> Folded<'a> {
+        Folded::new(block, &self.spec, &set.fields, &self.finished)
+    }
+
+    fn order_keys(&self, folded: &mut Folded<'_>, keep: &Bits) -> Vec<OrderKey> {
+        let block = folded.block;
+        let (_, written) = block.writes();
+        let mut keys: Vec<OrderKey> = Vec::with_capacity(keep.count());
+        for (run, slots) in block.runs() {
+            let sort = match self.sort {
+                BoundSort::Name => SortValue::Text(Arc::clone(&run.name)),
+                BoundSort::Nonce => SortValue::Text(Arc::clone(&run.nonce)),
+                _ => SortValue::Missing,
+            };
+            for slot in slots.filter(|slot| keep.get(*slot)) {
+                keys.push(OrderKey { sort: sort.clone(), written: written[slot], seq: block.seqs()[slot] });
+            }
+        }
+        match self.sort {
+            BoundSort::Identity | BoundSort::Name | BoundSort::Nonce => {}
+            BoundSort::Seq => keys.iter_mut().for_each(|key| key.sort = SortValue::of(Some(Value::Int(key.seq)))),
+            BoundSort::Written => keys.iter_mut().for_each(|key| {
+                let written = Some(key.written).filter(|written| *written != i64::MIN);
+                key.sort = SortValue::of(written.map(Value::Int));
+            }),
+            BoundSort::Column(column, side) => {
+                let column = folded.column(&self.spec, column);
+                for (slot, key) in keep.places().zip(&mut keys) {
+                    key.sort = SortValue::of(column.get(slot).filter(|value| side.takes(*value)));
+                }
+            }
+        }
+        keys
+    }
+
+    fn rows(
+        &self,
+        reader: &ObjectReader,
+        folded: &mut Folded<'_>,
+        keep: &Bits,
+    ) -> Result<Vec<NodeRow>, Fault> {
+        let (_, written) = folded.block.writes();
+        let mut rows = Vec::with_capacity(keep.count());
+        for (run, slots) in folded.block.runs() {
+            let base = run.node()?;
+            for slot in slots.filter(|slot| keep.get(*slot)) {
+                let node = base.at(folded.block.seqs()[slot].cast_unsigned()).map_err(impossible)?;
+                let written = Some(written[slot]).filter(|write| *write != i64::MIN);
+                rows.push(NodeRow { node, written, fields: BTreeMap::new() });
+            }
+        }
+        for (key, column, side) in &self.given.fields {
+            let column = folded.column(&self.spec, *column);
+            if column.is_absent() {
+                continue;
+            }
+            for (slot, row) in keep.places().zip(&mut rows) {
+                if let Some(value) = column.get(slot).filter(|value| side.takes(*value)) {
+                    row.fields.insert(key.clone(), value.to_scalar());
+                }
+            }
+        }
+        if let Some(column) = self.given.blob {
+            let column = folded.column(&self.spec, column);
+            for (slot, row) in keep.places().zip(&mut rows) {
+                if let Some(Value::Text(recorded)) = column.get(slot) {
+                    let path = reader.blob_path(&row.node, recorded)?;
+                    row.fields.insert(BLOB_KEY.to_owned(), Scalar::Text(path.to_string_lossy().into_owned()));
+                }
+            }
+        }
+        Ok(rows)
+    }
+}
+
+fn impossible(error: waycairn_dag::AddressError) -> Fault {
+    Fault::Error(QueryError::Thread { what: error.to_string() })
+}
+
+impl RunKey {
+    /// The first node of the run. Runs of parts were checked when they were read.
+    pub(crate) fn node(&self) -> Result<Node, Fault> {
+        Node::new(&self.name, &self.nonce, 0).map_err(impossible)
+    }
+}
+
+/// Puts the rows of batches into an order, which may leave some out.
+fn rearrange(schema: &SchemaRef, batches: Vec<RecordBatch>, places: &[usize]) -> Result<Vec<RecordBatch>, Fault> {
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failed = |error| Fault::answer("sort", error);
+    let rising = places.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+    if rising {
+        return Ok(slice(batches, places[0], places.len()));
+    }
+    let whole = concat_batches(schema, &batches).map_err(failed)?;
+    let places = UInt64Array::from_iter_values(places.iter().map(|place| *place as u64));
+    Ok(vec![take_record_batch(&whole, &places).map_err(failed)?])
+}
+
+/// The rows from `start` on, without a copy.
+fn slice(batches: Vec<RecordBatch>, start: usize, count: usize) -> Vec<RecordBatch> {
+    let (mut skip, mut left) = (start, count);
+    let mut kept = Vec::new();
+    for batch in batches {
+        let from = skip.min(batch.num_rows());
+        let rows = (batch.num_rows() - from).min(left);
+        skip -= from;
+        left -= rows;
+        if rows > 0 {
+            kept.push(batch.slice(from, rows));
+        }
+    }
+    kept
+}

@@ -1,0 +1,191 @@
+//! What a fold has to produce, and the columns of a part that it needs for this.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Fields;
+use parquet::arrow::arrow_reader::RowSelection;
+use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::errors::ParquetError;
+use parquet::schema::types::{SchemaDescriptor, Type};
+
+use crate::listing::{Column, PartSchema};
+use crate::query::scope::RecordScope;
+use crate::schema::{EXECUTION, NAME, NONCE, PROCESS, SEQ, TAG, WRITE, WRITER};
+
+/// What a fold produces for each node, beside its identity.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FoldSpec {
+    /// Columns of which the winning value is wanted: fields of the caller or reserved columns.
+    pub(crate) columns: Vec<Arc<str>>,
+    /// Questions whether some record of the node holds a marker.
+    pub(crate) flags: Vec<Flag>,
+    /// Reserved text columns of which all values are wanted.
+    pub(crate) sets: Vec<&'static str>,
+    /// Reserved text columns of which the value that was written last in a run is wanted.
+    pub(crate) labels: Vec<&'static str>,
+}
+
+/// A question about the records of a node that one of them answers with yes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Flag {
+    /// The truth value is true.
+    True(&'static str),
+    /// The text is there.
+    Present(&'static str),
+    /// The text is this one.
+    Equals(&'static str, Arc<str>),
+    /// The text, a list, holds this one.
+    Lists(&'static str, Arc<str>),
+}
+
+impl Flag {
+    fn column(&self) -> &'static str {
+        match self {
+            Flag::True(column) | Flag::Present(column) | Flag::Equals(column, _) | Flag::Lists(column, _) => column,
+        }
+    }
+}
+
+impl FoldSpec {
+    /// The place of a folded column, which is added when it is new.
+    pub(crate) fn column(&mut self, name: &str) -> usize {
+        place(&mut self.columns, |column| **column == *name, || Arc::from(name))
+    }
+
+    /// The place of a question, which is added when it is new.
+    pub(crate) fn flag(&mut self, flag: &Flag) -> usize {
+        place(&mut self.flags, |known| known == flag, || flag.clone())
+    }
+
+    /// The place of a collected column, which is added when it is new.
+    pub(crate) fn set(&mut self, name: &'static str) -> usize {
+        place(&mut self.sets, |known| *known == name, || name)
+    }
+
+    /// The place of a column that labels runs, which is added when it is new.
+    pub(crate) fn label(&mut self, name: &'static str) -> usize {
+        place(&mut self.labels, |known| *known == name, || name)
+    }
+}
+
+fn place<T>(list: &mut Vec<T>, is: impl FnMut(&T) -> bool, make: impl FnOnce() -> T) -> usize {
+    list.iter().position(is).unwrap_or_else(|| {
+        list.push(make());
+        list.len() - 1
+    })
+}
+
+/// Where a column stands among the decoded ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) index: usize,
+    pub(crate) column: Column,
+}
+
+/// The columns that a fold decodes of the parts of one schema, and nothing else.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) levels: FieldLevels,
+    /// For each decoded column its place among the column chunks.
+    pub(crate) leaves: Vec<usize>,
+    pub(crate) name: Option<Place>,
+    pub(crate) nonce: Option<Place>,
+    pub(crate) seq: Option<Place>,
+    pub(crate) process: Option<Place>,
+    pub(crate) write: Option<Place>,
+    pub(crate) writer: Option<Place>,
+    pub(crate) execution: Option<Place>,
+    pub(crate) tag: Option<Place>,
+    pub(crate) columns: Vec<Option<Place>>,
+    pub(crate) flags: Vec<Option<Place>>,
+    pub(crate) sets: Vec<Option<Place>>,
+    pub(crate) labels: Vec<Option<Place>>,
+}
+
+/// What need not be decoded because it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Known {
+    pub(crate) run: bool,
+    pub(crate) writer: bool,
+}
+
+/// Picks columns of one schema.
+struct Picker<'a> {
+    schema: &'a PartSchema,
+    picked: Vec<(&'a str, Column)>,
+}
+
+impl<'a> Picker<'a> {
+    fn pick(&mut self, name: &'a str) -> Option<Place> {
+        if let Some(index) = self.picked.iter().position(|(known, _)| *known == name) {
+            return Some(Place { index, column: self.picked[index].1 });
+        }
+        let column = self.schema.column(name)?;
+        self.picked.push((name, column));
+        Some(Place { index: self.picked.len() - 1, column })
+    }
+
+    fn levels(&self) -> Result<(FieldLevels, Vec<usize>), ParquetError> {
+        // A schema of the picked columns alone: the cost does not grow with the columns that nobody asked for.
+        let types = self.picked.iter().map(|(_, column)| self.schema.parquet_type(*column)).collect();
+        let root = Type::group_type_builder("picked").with_fields(types).build()?;
+        let descriptor = SchemaDescriptor::new(Arc::new(root));
+        let hint: Fields = self.picked.iter().map(|(_, column)| self.schema.decoded(*column)).collect();
+        let levels = parquet_to_arrow_field_levels(&descriptor, ProjectionMask::all(), Some(&hint))?;
+        Ok((levels, self.picked.iter().map(|(_, column)| column.leaf).collect()))
+    }
+}
+
+impl Layout {
+    /// The columns that `spec` and `records` need of a part.
+    pub(crate) fn new(
+        schema: &PartSchema,
+        spec: &FoldSpec,
+        records: &RecordScope,
+        known: Known,
+    ) -> Result<Layout, ParquetError> {
+        let mut picker = Picker { schema, picked: Vec::new() };
+        let (name, nonce) = if known.run { (None, None) } else { (picker.pick(NAME), picker.pick(NONCE)) };
+        let seq = picker.pick(SEQ);
+        let process = picker.pick(PROCESS);
+        let write = picker.pick(WRITE);
+        let writer = if known.writer { None } else { picker.pick(WRITER) };
+        let execution = if records.executions.is_empty() { None } else { picker.pick(EXECUTION) };
+        let tag = if records.tags.is_empty() { None } else { picker.pick(TAG) };
+        let columns = spec.columns.iter().map(|column| picker.pick(column)).collect();
+        let flags = spec.flags.iter().map(|flag| picker.pick(flag.column())).collect();
+        let sets = spec.sets.iter().map(|set| picker.pick(set)).collect();
+        let labels = spec.labels.iter().map(|label| picker.pick(label)).collect();
+        let (levels, leaves) = picker.levels()?;
+        let layout =
+            Layout { levels, leaves, name, nonce, seq, process, write, writer, execution, tag, columns, flags, sets, labels };
+        Ok(layout)
+    }
+
+    /// The identity alone, for a look at which rows of a row group are in scope.
+    pub(crate) fn identity(schema: &PartSchema, known: Known) -> Result<Layout, ParquetError> {
+        let mut picker = Picker { schema, picked: Vec::new() };
+        let (name, nonce) = if known.run { (None, None) } else { (picker.pick(NAME), picker.pick(NONCE)) };
+        let seq = picker.pick(SEQ);
+        let (levels, leaves) = picker.levels()?;
+        Ok(Layout {
+            levels,
+            leaves,
+            name,
+            nonce,
+            seq,
+            process: None,
+            write: None,
+            writer: None,
+            execution: None,
+            tag: None,
+            columns: Vec::new(),
+            flags: Vec::new(),
+            sets: Vec::new(),
+            labels: Vec::new(),
+        })
+    }
+}
+
+/// Which rows of a row group to decode; `None` are all of them.
+pub(crate) type Selection = Option<RowSelection>;
