@@ -12,7 +12,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
 use crate::part::{PartFacts, part_schema};
-use crate::row::{Cell, Row, Rows};
+use crate::row::{Cell, Marks, Row, Rows};
 use crate::schema::{
     ARTIFACT, BLOB, CHECKPOINT, EXECUTION, FINISHED, JOB, NAME, NONCE, PARENT, PROCESS, RECORD, RESERVED,
     SEQ, TAG, TypesSeen, ValueType, WRITE, WRITER,
@@ -228,11 +228,13 @@ struct Reserved {
 impl Reserved {
     fn add(&mut self, row: &Row) {
         self.parent |= row.node.parent().is_some();
-        self.blob |= row.marks.blob;
-        self.checkpoint |= row.marks.checkpoint;
-        self.finished |= row.marks.finished;
-        self.record |= row.marks.record;
-        self.artifact |= row.marks.artifact.is_some();
+        if let Some(marks) = &row.marks {
+            self.blob |= marks.blob;
+            self.checkpoint |= marks.checkpoint;
+            self.finished |= marks.finished;
+            self.record |= marks.record;
+            self.artifact |= marks.artifact.is_some();
+        }
     }
 
     fn has(&self, name: &str, launch: &Launch) -> bool {
@@ -258,10 +260,11 @@ fn reserved_column(name: &str, rows: &[&Row], launch: &Launch) -> ArrayRef {
     let constant = |value: Option<&str>| -> ArrayRef {
         Arc::new(std::iter::repeat_n(value, rows.len()).collect::<StringArray>())
     };
-    let flag = |of: &dyn Fn(&Row) -> bool| -> ArrayRef {
+    let flag = |of: &dyn Fn(&Marks) -> bool| -> ArrayRef {
         let mut builder = BooleanBuilder::with_capacity(rows.len());
         for row in rows {
-            builder.append_option(of(row).then_some(true));
+            let marked = row.marks.as_deref().is_some_and(of);
+            builder.append_option(marked.then_some(true));
         }
         Arc::new(builder.finish())
     };
@@ -281,11 +284,13 @@ fn reserved_column(name: &str, rows: &[&Row], launch: &Launch) -> ArrayRef {
         EXECUTION => constant(launch.execution.as_deref()),
         TAG => constant(launch.tag.as_deref()),
         JOB => constant(launch.job.as_deref()),
-        BLOB => text(&|row| row.marks.blob.then(|| row.node.address().to_string())),
-        CHECKPOINT => flag(&|row| row.marks.checkpoint),
-        FINISHED => flag(&|row| row.marks.finished),
-        RECORD => flag(&|row| row.marks.record),
-        ARTIFACT => Arc::new(rows.iter().map(|row| row.marks.artifact.as_deref()).collect::<StringArray>()),
+        BLOB => text(&|row| row.marks.as_ref()?.blob.then(|| row.node.address().to_string())),
+        CHECKPOINT => flag(&|marks| marks.checkpoint),
+        FINISHED => flag(&|marks| marks.finished),
+        RECORD => flag(&|marks| marks.record),
+        ARTIFACT => {
+            Arc::new(rows.iter().map(|row| row.marks.as_ref()?.artifact.as_deref()).collect::<StringArray>())
+        }
         _ => constant(None),
     }
 }
@@ -398,7 +403,6 @@ mod tests {
 
     use super::*;
     use crate::field::Scalar;
-    use crate::row::Marks;
 
     fn launch() -> Launch {
         Launch { writer: "w".into(), process: 2, execution: None, tag: Some("t".into()), job: None }
@@ -407,7 +411,7 @@ mod tests {
     fn rows(records: &[(u64, &[(&str, Scalar)])]) -> Rows {
         let mut rows = Rows::default();
         for (write, (seq, fields)) in (100..).zip(records) {
-            rows.push(&Node::new("run", "nonce", *seq).unwrap(), write, fields, Marks::default()).unwrap();
+            rows.push(&Node::new("run", "nonce", *seq).unwrap(), write, fields, None).unwrap();
         }
         rows
     }
@@ -480,7 +484,7 @@ mod tests {
         let fields: Vec<(&str, Scalar)> = keys.iter().map(|key| (*key, (*key).into())).collect();
         let mut rows = Rows::default();
         let name = "it's \"x\"; select * from y --";
-        rows.push(&Node::new(name, "n", 0).unwrap(), 1, &fields, Marks::default()).unwrap();
+        rows.push(&Node::new(name, "n", 0).unwrap(), 1, &fields, None).unwrap();
         let table = tables(&rows).remove(0);
         for key in keys {
             assert_eq!(table.column_by_name(key).unwrap().as_string::<i32>().value(0), key);
@@ -494,10 +498,10 @@ mod tests {
         let mut rows = Rows::default();
         for (seq, key) in keys.iter().enumerate().take(200) {
             let fields = [(key.as_str(), Scalar::Int(1))];
-            rows.push(&Node::new("r", "n", seq as u64).unwrap(), 1, &fields, Marks::default()).unwrap();
+            rows.push(&Node::new("r", "n", seq as u64).unwrap(), 1, &fields, None).unwrap();
         }
         let wide: Vec<(&str, Scalar)> = keys.iter().map(|key| (key.as_str(), 1.into())).collect();
-        rows.push(&Node::new("r", "n", 300).unwrap(), 2, &wide, Marks::default()).unwrap();
+        rows.push(&Node::new("r", "n", 300).unwrap(), 2, &wide, None).unwrap();
         let launch = launch();
         let batch = Batch::new(&rows, &launch);
         let table = batch.tables().next().unwrap();

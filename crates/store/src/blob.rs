@@ -176,7 +176,7 @@ impl StagedEntry {
         let marks = match marker {
             Marker::Checkpoint => Marks { blob: true, checkpoint: true, ..Marks::default() },
         };
-        self.queue.push(&self.node, fields, marks, Origin::Marker)?;
+        self.queue.push(&self.node, fields, Some(Box::new(marks)), Origin::Marker)?;
         Ok(())
     }
 }

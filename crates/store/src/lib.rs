@@ -19,8 +19,18 @@ mod row;
 mod schema;
 mod stamp;
 mod store;
+#[cfg(test)]
+mod testkit;
 mod writer;
 // The read half adds its modules below this line.
+mod export;
+mod fold;
+mod listing;
+mod query;
+mod reader;
+mod resolve;
+mod run;
+mod view;
 
 pub use blob::{Marker, StagedEntry};
 pub use compact::CompactReport;
@@ -31,3 +41,12 @@ pub use queue::{MAX_BATCH_ROWS, WhenFull};
 pub use record::Attachment;
 pub use store::{CloseReport, FlushReport, ObjectStore, StoreOptions};
 // The read half adds its names below this line.
+pub use export::Table;
+pub use fold::{PhysicalRecord, fold};
+pub use query::{
+    Answer, Comparison, Diagnostic, Expr, FieldFilter, NodeRow, Order, ParseError, Query, QueryError, SortKey,
+};
+pub use reader::{KeyInfo, ObjectReader};
+pub use resolve::ResolveError;
+pub use run::RunSummary;
+pub use view::{Artifact, ArtifactInfo, CheckpointInfo, NodeView};

@@ -153,7 +153,7 @@ impl Queue {
         &self,
         node: &Node,
         fields: &[(&str, Scalar)],
-        marks: Marks,
+        marks: Option<Box<Marks>>,
         origin: Origin,
     ) -> Result<(), RecordError> {
         let mut state = self.lock();

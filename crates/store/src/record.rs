@@ -289,7 +289,7 @@ impl Shared {
             marks.artifact = Some(job.suffixes.join(ARTIFACT_SEPARATOR).into());
         }
         fault::point("store.artifact.record");
-        self.queue.push(&job.node, &borrowed(&job.fields), marks, Origin::Artifact)?;
+        self.queue.push(&job.node, &borrowed(&job.fields), Some(Box::new(marks)), Origin::Artifact)?;
         tracing::debug!(node = %job.node, artifact = job.title(), bytes = job.bytes(), "artifact committed");
         Ok(())
     }

@@ -174,7 +174,7 @@ impl ObjectStore {
     /// [`ObjectStore::flush`] at the latest.
     #[inline]
     pub fn value(&self, node: &Node, fields: &[(&str, Scalar)]) -> Result<(), RecordError> {
-        self.queue.push(node, fields, Marks::default(), Origin::Value)
+        self.queue.push(node, fields, None, Origin::Value)
     }
 
     /// Records the fields of a JSON map; see [`ObjectStore::value`].
@@ -206,7 +206,7 @@ impl ObjectStore {
     /// As [`ObjectStore::value`].
     pub fn finish(&self, node: &Node) -> Result<(), RecordError> {
         let marks = Marks { finished: true, ..Marks::default() };
-        self.queue.push(node, &[], marks, Origin::Marker)
+        self.queue.push(node, &[], Some(Box::new(marks)), Origin::Marker)
     }
 
     /// Stages a folder of the node's blob, to be filled and committed.
@@ -349,3 +349,6 @@ impl Drop for ObjectStore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ fn node(seq: u64) -> Node {
 }
 
 fn push(queue: &Queue, seq: u64, origin: Origin) -> Result<(), RecordError> {
-    queue.push(&node(seq), &[("a", 1.0.into())], Marks::default(), origin)
+    queue.push(&node(seq), &[("a", 1.0.into())], None, origin)
 }
 
 fn seqs(rows: &Rows) -> Vec<u64> {
