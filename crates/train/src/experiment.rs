@@ -369,3 +369,8 @@ impl<E: Experiment> AnyExperiment for Shared<E> {
         Ok(Box::new(learner))
     }
 }
+
+#[cfg(test)]
+pub(crate) fn shared<E: Experiment>(experiment: E) -> impl AnyExperiment {
+    Shared(Arc::new(experiment))
+}

@@ -72,7 +72,7 @@ pub(crate) trait Learner: Send {
     fn skip(&mut self);
 
     /// Computes the mean loss over the targets of several batches, without randomness.
-    fn evaluate(&self, batches: &mut dyn Iterator<Item = Batch>) -> f64;
+    fn evaluate(&self, batches: &mut dyn Iterator<Item = &Batch>) -> f64;
 
     /// Takes a snapshot in constant time: it shares the tensors, which are never changed in place
     /// while shared.
@@ -176,12 +176,12 @@ impl<E: Experiment> Learner for Held<E> {
         self.norm = None;
     }
 
-    fn evaluate(&self, batches: &mut dyn Iterator<Item = Batch>) -> f64 {
+    fn evaluate(&self, batches: &mut dyn Iterator<Item = &Batch>) -> f64 {
         let model = self.model.valid();
         let device = self.device.clone().inner();
         let (mut sum, mut count) = (0.0, 0.0);
         for batch in batches {
-            let loss = self.experiment.loss(&model, Tokens::on(&batch, &device));
+            let loss = self.experiment.loss(&model, Tokens::on(batch, &device));
             let counted = batch.counted() as f64;
             sum += f64::from(loss.into_scalar::<f32>()) * counted;
             count += counted;

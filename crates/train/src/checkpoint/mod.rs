@@ -15,7 +15,8 @@ pub use job::{GitState, JobFile};
 pub(crate) use files::{CONFIG, JOB, MANIFEST, MODEL, OPTIMIZER, RNG, STATE, TOKENIZER};
 pub(crate) use manifest::Manifest;
 pub(crate) use read::{Checkpoint, Depth};
-pub(crate) use state::{LoaderState, ScheduleState, State};
+pub(crate) use job::VERSION as JOB_VERSION;
+pub(crate) use state::{LoaderState, ScheduleState, State, VERSION as STATE_VERSION};
 #[cfg(test)]
 pub(crate) use tensors::write_tensors;
 pub(crate) use write::{Contents, Written, write};

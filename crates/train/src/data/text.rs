@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use waycairn_durable::{Digest, FileMap};
 
@@ -72,7 +73,7 @@ pub(crate) struct TextData {
     origin: String,
     bytes: Bytes,
     tokens: Tokens,
-    vocabulary: Vocabulary,
+    vocabulary: Arc<Vocabulary>,
     sha256: Digest,
     train: u64,
 }
@@ -149,7 +150,7 @@ impl TextData {
             origin,
             bytes,
             tokens,
-            vocabulary,
+            vocabulary: Arc::new(vocabulary),
         })
     }
 
@@ -161,6 +162,11 @@ impl TextData {
     /// Returns the vocabulary.
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
+    }
+
+    /// Returns the vocabulary, shared.
+    pub(crate) fn vocabulary_arc(&self) -> Arc<Vocabulary> {
+        Arc::clone(&self.vocabulary)
     }
 
     /// Returns the digest of the text's bytes.

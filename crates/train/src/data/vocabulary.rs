@@ -48,6 +48,14 @@ impl Vocabulary {
         (characters.len() <= MOST_CHARACTERS).then_some(Self::Character { characters })
     }
 
+    /// Returns the name of the kind, as `data.tokenizer` has it.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Character { .. } => "character",
+            Self::Byte => "byte",
+        }
+    }
+
     /// Returns the number of tokens.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -1,0 +1,233 @@
+//! Why the trainer could not do what was asked.
+
+use std::path::PathBuf;
+
+use waycairn_dag::{AddressError, Node};
+use waycairn_durable::{CommitError, Holder, LockError, VersionError};
+use waycairn_store::{QueryError, RecordError, StoreError};
+
+use crate::checkpoint::CheckpointError;
+use crate::data::DataError;
+use crate::device::DeviceError;
+use crate::job::JobError;
+use crate::saver::SaveError;
+use crate::settings::SettingsError;
+
+/// Why training, sampling or an analysis failed.
+///
+/// The text says what happened, [`std::error::Error::source`] why, [`TrainError::next`] what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// The settings cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The data cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The device cannot be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The root cannot be used.
+    #[error(transparent)]
+    Root(#[from] VersionError),
+    /// A folder of the root cannot be made.
+    #[error(transparent)]
+    Folder(#[from] CommitError),
+    /// The name cannot be an address.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The job cannot do what is asked.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store refused a record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// A checkpoint was not saved.
+    #[error(transparent)]
+    Save(#[from] SaveError),
+    /// A checkpoint cannot be used.
+    #[error("the checkpoint of `{node}` cannot be used")]
+    Checkpoint {
+        /// The node.
+        node: Node,
+        /// The nearest older node whose checkpoint is whole.
+        older: Option<Node>,
+        /// The output root.
+        root: PathBuf,
+        /// What is wrong with it.
+        source: Box<CheckpointError>,
+    },
+    /// The node has no checkpoint.
+    #[error("`{node}` has no checkpoint")]
+    NoCheckpoint {
+        /// The node.
+        node: Node,
+        /// Nodes with one, the nearest first.
+        nearest: Vec<Node>,
+    },
+    /// Another process trains this run.
+    #[error("the run `{name}` is being trained by {}", holder_text(holder.as_ref()))]
+    Busy {
+        /// The run's name.
+        name: String,
+        /// The run's lock.
+        lock: PathBuf,
+        /// Who holds it, as far as that is known.
+        holder: Option<Holder>,
+    },
+    /// The run's lock failed.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// Going on would mix two histories under one identity.
+    #[error("`{node}` cannot be resumed: {why}")]
+    Refused {
+        /// The node as asked for.
+        node: Node,
+        /// The reason.
+        why: String,
+        /// The command that does it right.
+        command: Option<String>,
+    },
+    /// A branch has no steps left.
+    #[error("`{base}` has done {done} steps, and `steps` is {steps}")]
+    NothingToDo {
+        /// The base of the branch.
+        base: Node,
+        /// Steps that it has done.
+        done: u64,
+        /// Steps in all.
+        steps: u64,
+    },
+    /// The checkpoint belongs to another experiment.
+    #[error("`{node}` is a checkpoint of the experiment `{found}`, and `{wanted}` is asked for")]
+    OtherExperiment {
+        /// The node.
+        node: Node,
+        /// What the checkpoint says.
+        found: String,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// A loss or gradient is not finite.
+    #[error("step {step} at `{node}` has the loss {loss} and the gradient norm {norm}")]
+    NotFinite {
+        /// The node, where both are recorded.
+        node: Node,
+        /// The step.
+        step: u64,
+        /// Its loss.
+        loss: f64,
+        /// Its gradient norm.
+        norm: f64,
+    },
+    /// The experiment cannot write text.
+    #[error("the experiment `{experiment}` cannot sample")]
+    CannotSample {
+        /// Its name.
+        experiment: String,
+    },
+    /// Arguments contradict each other.
+    #[error("{what}")]
+    Usage {
+        /// What contradicts what.
+        what: String,
+        /// What to do.
+        next: String,
+    },
+    /// The system gave no random numbers.
+    #[error("the system gave no random numbers")]
+    Random(#[from] getrandom::Error),
+}
+
+impl TrainError {
+    /// Returns a short code for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Settings(_) | Self::Usage { .. } => "usage",
+            Self::Data(_) => "data",
+            Self::Device(_) => "device",
+            Self::Root(_) | Self::Folder(_) => "root",
+            Self::Address(_) => "name",
+            Self::Store(_) | Self::Record(_) | Self::Query(_) | Self::Save(_) | Self::Job(_) => "store",
+            Self::Checkpoint { source, .. } if source.is_damage() => "corrupt",
+            Self::Checkpoint { .. } | Self::OtherExperiment { .. } => "checkpoint",
+            Self::NoCheckpoint { .. } => "no_checkpoint",
+            Self::Busy { .. } | Self::Lock(_) => "busy",
+            Self::Refused { .. } | Self::NothingToDo { .. } => "refused",
+            Self::NotFinite { .. } => "not_finite",
+            Self::CannotSample { .. } => "usage",
+            Self::Random(_) => "system",
+        }
+    }
+
+    /// Whether the arguments are at fault.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        self.code() == "usage"
+    }
+
+    /// Says what to do about it.
+    #[must_use]
+    pub fn next(&self) -> Option<String> {
+        match self {
+            Self::Settings(error) => error.next(),
+            Self::Data(error) => error.next(),
+            Self::Device(error) => Some(error.next()),
+            Self::Checkpoint { older, root, source, .. } => match older {
+                Some(older) => Some(format!(
+                    "the nearest older complete checkpoint is `{older}`; go on from it with `{}`",
+                    branch_command(root, older, None)
+                )),
+                None if source.is_damage() => {
+                    Some("restore the folder from a copy; there is no older complete checkpoint".to_owned())
+                }
+                None => Some("use `--partial` to take what fits and begin the rest anew".to_owned()),
+            },
+            Self::NoCheckpoint { nearest, .. } if nearest.is_empty() => {
+                Some("no node near it has one; list them with `waycairn nodes`".to_owned())
+            }
+            Self::NoCheckpoint { nearest, .. } => {
+                let names: Vec<String> = nearest.iter().take(3).map(|node| format!("`{node}`")).collect();
+                Some(format!("the nearest with one: {}", names.join(", ")))
+            }
+            Self::Busy { .. } => Some("wait for it, or stop it; both can go on afterwards".to_owned()),
+            Self::Refused { command, .. } => {
+                command.as_ref().map(|command| format!("begin a branch there: `{command}`"))
+            }
+            Self::NothingToDo { done, .. } => Some(format!("ask for more than {done} with `--steps`")),
+            Self::OtherExperiment { found, .. } => Some(format!("ask for the experiment `{found}`")),
+            Self::NotFinite { .. } => Some(
+                "branch from an earlier checkpoint with a lower `learning_rate` or `clip`, or let such steps \
+                 pass with `--set on_nonfinite=skip`"
+                    .to_owned(),
+            ),
+            Self::Usage { next, .. } => Some(next.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Writes the command that begins a branch at a node.
+pub(crate) fn branch_command(root: &std::path::Path, node: &Node, steps: Option<u64>) -> String {
+    let root = crate::identity::quote(&root.to_string_lossy());
+    let node = crate::identity::shell(node);
+    let steps = steps.map(|steps| format!(" --steps {steps}")).unwrap_or_default();
+    format!("waycairn train --root {root} --branch {node}{steps}")
+}
+
+fn holder_text(holder: Option<&Holder>) -> String {
+    match holder {
+        Some(Holder { host, pid, started, .. }) => {
+            format!("process {pid} on `{host}`, which began at {started}")
+        }
+        None => "another process".to_owned(),
+    }
+}

@@ -1,0 +1,82 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use waycairn_store::StoreOptions;
+
+use super::*;
+
+fn job() -> (tempfile::TempDir, Job<&'static str>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = ObjectStore::open(folder.path(), StoreOptions::default()).unwrap();
+    (folder, Job::new(Arc::new(store), "run", "949e88"))
+}
+
+fn base() -> Node {
+    Node::new("base", "0c11f2", 4).unwrap()
+}
+
+fn ready(state: &'static str) -> impl FnOnce(&Mode) -> Result<&'static str, JobError> {
+    move |_| Ok(state)
+}
+
+#[test]
+fn training_case_01_each_mode_prepares_its_node() {
+    let cases = [
+        (Mode::Fresh, "run@949e88:0", None),
+        (Mode::Branch(base()), "run@949e88:0", Some(base().address())),
+        (Mode::Resume(base()), "base@0c11f2:4", None),
+    ];
+    for (mode, node, parent) in cases {
+        let (_folder, mut job) = job();
+        job.setup(&mode, ready("state")).unwrap();
+        assert_eq!(job.node().unwrap().to_string(), node);
+        assert_eq!(job.node().unwrap().parent(), parent.as_ref());
+        assert_eq!(job.store().flush().unwrap().records, 0, "setting up records nothing");
+    }
+}
+
+#[test]
+fn training_case_01_the_opposite_mode_after_success_changes_nothing() {
+    let (_folder, mut job) = job();
+    job.setup(&Mode::Fresh, ready("first")).unwrap();
+    for mode in [Mode::Resume(base()), Mode::Branch(base()), Mode::Fresh] {
+        job.setup(&mode, ready("second")).unwrap();
+        assert_eq!(job.node().unwrap().to_string(), "run@949e88:0");
+        assert_eq!(*job.state().unwrap(), "first");
+    }
+}
+
+#[test]
+fn training_case_01_a_failing_initialiser_may_be_tried_again() {
+    let (_folder, mut job) = job();
+    let failing = |_: &Mode| Err::<&'static str, JobError>(JobError::NotSetUp);
+    assert!(job.setup(&Mode::Fresh, failing).is_err());
+    assert!(matches!(job.node(), Err(JobError::NotSetUp)));
+    assert!(matches!(job.tick(), Err(JobError::NotSetUp)));
+    job.setup(&Mode::Resume(base()), ready("state")).unwrap();
+    assert_eq!(job.node().unwrap(), base());
+}
+
+#[test]
+fn a_resumed_job_ticks_once_and_leaves_its_base_as_it_was() {
+    let (_folder, mut job) = job();
+    job.setup(&Mode::Resume(base()), ready("state")).unwrap();
+    job.begin().unwrap();
+    job.begin().unwrap();
+    assert_eq!((job.node().unwrap().seq(), job.ticks()), (5, 1));
+    assert_eq!(job.node().unwrap().parent(), Some(&base().address()));
+    assert_eq!(job.store().flush().unwrap().records, 0, "the base counts as recorded");
+    job.tick().unwrap();
+    assert_eq!(job.store().flush().unwrap().records, 1, "an unrecorded node is recorded empty");
+}
+
+#[test]
+fn a_branch_does_not_tick_before_its_first_step() {
+    let (_folder, mut job) = job();
+    job.setup(&Mode::Branch(base()), ready("state")).unwrap();
+    job.begin().unwrap();
+    assert_eq!((job.node().unwrap().seq(), job.ticks()), (0, 0));
+    let node = job.node().unwrap();
+    job.store().value(&node, &[("a", 1_i64.into())]).unwrap();
+    job.tick().unwrap();
+    assert_eq!(job.store().flush().unwrap().records, 1, "a recorded node is not recorded again");
+}

@@ -1,0 +1,123 @@
+//! What a caller asks of the trainer, and what it answers.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use waycairn_dag::Node;
+
+/// One launch of training.
+#[derive(Clone, Debug)]
+pub struct TrainRequest {
+    /// The output root; it need not exist.
+    pub root: PathBuf,
+    /// Name of the run; by default the preset's, or for a branch and a resume the base's.
+    pub name: Option<String>,
+    /// The user's tag, recorded with everything of this launch.
+    pub tag: Option<String>,
+    /// Name of the experiment; by default the base's, or the first of the binary.
+    pub experiment: Option<String>,
+    /// Name of the preset; by default the experiment's first. Not with a base, whose settings are
+    /// taken.
+    pub preset: Option<String>,
+    /// A text file to train on; it sets `data.source`.
+    pub text: Option<PathBuf>,
+    /// A TOML file of settings, laid over the preset.
+    pub settings_file: Option<PathBuf>,
+    /// Single settings as path and text, laid over everything.
+    pub sets: Vec<(String, String)>,
+    /// Where the state comes from.
+    pub base: Base,
+    /// Begin a new run even where this command could go on.
+    pub fresh: bool,
+    /// The device: `cpu` or `auto`.
+    pub device: String,
+    /// Threads that compute; by default one a core.
+    pub threads: Option<usize>,
+    /// Stop in good order after this time.
+    pub max_time: Option<Duration>,
+    /// Go on although the data is not what the checkpoint was trained on.
+    pub allow_changed_data: bool,
+    /// Take from a checkpoint what fits, and begin the rest anew.
+    pub partial: bool,
+    /// The command line, for `job.json`.
+    pub command_line: Vec<String>,
+}
+
+impl TrainRequest {
+    /// Asks for the experiment's first preset under a root.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            name: None,
+            tag: None,
+            experiment: None,
+            preset: None,
+            text: None,
+            settings_file: None,
+            sets: Vec::new(),
+            base: Base::None,
+            fresh: false,
+            device: "auto".to_owned(),
+            threads: None,
+            max_time: None,
+            allow_changed_data: false,
+            partial: false,
+            command_line: Vec::new(),
+        }
+    }
+}
+
+/// Where a run's state comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Base {
+    /// Initial weights, or this command's own earlier run.
+    #[default]
+    None,
+    /// A new run from the state of this node.
+    Branch(Node),
+    /// The run of this node goes on, from its newest complete checkpoint.
+    Resume(Node),
+}
+
+/// How a launch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// All steps are done.
+    Finished,
+    /// It was asked to stop and can go on.
+    Stopped,
+    /// The run was finished before; nothing was done.
+    Skipped,
+}
+
+impl Status {
+    /// Returns the word that stands in `--format json`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Stopped => "stopped",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// What a launch did; everything in it is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrainReport {
+    /// The last node.
+    pub node: Node,
+    /// How it ended.
+    pub status: Status,
+    /// Steps that are done, those of earlier launches included.
+    pub steps: u64,
+    /// Where this launch went on.
+    pub resumed_from: Option<Node>,
+    /// The newest complete checkpoint.
+    pub checkpoint: Option<Node>,
+    /// Optimizer steps of this launch.
+    pub updates: u64,
+    /// Ticks of this launch.
+    pub ticks: u64,
+}

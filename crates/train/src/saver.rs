@@ -1,0 +1,174 @@
+//! Saves checkpoints in the background.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use waycairn_dag::Node;
+use waycairn_durable::Digest;
+use waycairn_store::{Marker, ObjectStore, Scalar, StoreError};
+
+use crate::checkpoint::{self, CheckpointError, Contents, MANIFEST, MODEL, Manifest, Written};
+use crate::data::Batch;
+
+/// The entry of a node's blob that holds its checkpoint.
+pub(crate) const ENTRY: &str = "checkpoint";
+
+/// A checkpoint that could not be saved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SaveError {
+    /// Its files could not be written.
+    #[error("the files of the checkpoint of `{node}` could not be written")]
+    Write {
+        /// The node.
+        node: String,
+        /// Why.
+        source: CheckpointError,
+    },
+    /// The store could not commit or announce it.
+    #[error("the checkpoint of `{node}` could not be committed")]
+    Commit {
+        /// The node.
+        node: String,
+        /// Why.
+        source: StoreError,
+    },
+    /// The node has another checkpoint already.
+    #[error("`{node}` has a checkpoint with other weights, which is kept")]
+    Different {
+        /// The node.
+        node: String,
+    },
+    /// The thread ended without an answer.
+    #[error("the thread that saved the checkpoint of `{node}` ended unexpectedly")]
+    Thread {
+        /// The node.
+        node: String,
+    },
+    /// The system gave no thread.
+    #[error("no thread could be started to save the checkpoint of `{node}`")]
+    Spawn {
+        /// The node.
+        node: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+/// Writes at most one checkpoint at a time on a thread of its own.
+///
+/// A checkpoint is complete when its marker is published, and with it every earlier record: the
+/// thread writes the files, syncs and renames the folder, queues the marker, and flushes. It ends
+/// at each of those points without harm: a folder without a marker does not count.
+#[derive(Debug)]
+pub(crate) struct Saver {
+    store: Arc<ObjectStore>,
+    running: Option<(Node, JoinHandle<Result<Written, SaveError>>)>,
+}
+
+/// A checkpoint that is complete and durable.
+#[derive(Clone, Debug)]
+pub(crate) struct Saved {
+    pub(crate) node: Node,
+    pub(crate) written: Written,
+}
+
+impl Saver {
+    pub(crate) fn new(store: Arc<ObjectStore>) -> Self {
+        Self { store, running: None }
+    }
+
+    /// Waits for the save before, then starts this one and returns what was complete before.
+    pub(crate) fn save(
+        &mut self,
+        node: Node,
+        batch: Arc<Batch>,
+        contents: Contents,
+    ) -> Result<Option<Saved>, SaveError> {
+        let before = self.wait()?;
+        let store = Arc::clone(&self.store);
+        let thread = {
+            let node = node.clone();
+            std::thread::Builder::new()
+                .name("waycairn-checkpoint".to_owned())
+                .spawn(move || save(&store, &node, &batch, contents))
+        };
+        let thread = thread.map_err(|source| SaveError::Spawn { node: node.to_string(), source })?;
+        self.running = Some((node, thread));
+        Ok(before)
+    }
+
+    /// Returns the last save if it is done, without waiting.
+    pub(crate) fn poll(&mut self) -> Result<Option<Saved>, SaveError> {
+        match &self.running {
+            Some((_, thread)) if thread.is_finished() => self.wait(),
+            _ => Ok(None),
+        }
+    }
+
+    /// Waits for the save that is under way.
+    pub(crate) fn wait(&mut self) -> Result<Option<Saved>, SaveError> {
+        let Some((node, thread)) = self.running.take() else {
+            return Ok(None);
+        };
+        match thread.join() {
+            Ok(Ok(written)) => Ok(Some(Saved { node, written })),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(SaveError::Thread { node: node.to_string() }),
+        }
+    }
+}
+
+impl Drop for Saver {
+    fn drop(&mut self) {
+        // Reached with a save under way only when the run failed for another reason, which is
+        // reported; the save itself is still worth waiting for.
+        if let Err(error) = self.wait() {
+            tracing::error!(%error, "a checkpoint was not saved");
+        }
+    }
+}
+
+fn save(
+    store: &ObjectStore,
+    node: &Node,
+    batch: &Batch,
+    contents: Contents,
+) -> Result<Written, SaveError> {
+    let begin = std::time::Instant::now();
+    let commit_error = |source| SaveError::Commit { node: node.to_string(), source };
+    // A launch that was killed between rename and marker left a folder that does not count.
+    store.remove_unmarked_checkpoint(node).map_err(commit_error)?;
+    let staged = store.stage_folder(node, ENTRY).map_err(commit_error)?;
+    let written = checkpoint::write(staged.path(), contents)
+        .map_err(|source| SaveError::Write { node: node.to_string(), source })?;
+    let ours = model_digest(staged.path());
+    let fields: [(&str, Scalar); 2] = [
+        ("data/batch_sha256", batch.sha256().to_string().into()),
+        ("model/sha256", written.model_sha256.to_string().into()),
+    ];
+    match staged.commit(Marker::Checkpoint, &fields) {
+        Ok(()) => {}
+        Err(StoreError::EntryExists { path }) => {
+            // A marked checkpoint is never overwritten; the same weights are the same checkpoint.
+            if ours.is_none() || model_digest(&path) != ours {
+                return Err(SaveError::Different { node: node.to_string() });
+            }
+        }
+        Err(source) => return Err(commit_error(source)),
+    }
+    store.flush().map_err(commit_error)?;
+    tracing::info!(
+        node = %node,
+        bytes = written.bytes,
+        elapsed_ms = begin.elapsed().as_millis() as u64,
+        "checkpoint committed"
+    );
+    Ok(written)
+}
+
+fn model_digest(folder: &std::path::Path) -> Option<Digest> {
+    let text = std::fs::read(folder.join(MANIFEST)).ok()?;
+    let manifest: Manifest = serde_json::from_slice(&text).ok()?;
+    manifest.files.get(MODEL).map(|entry| entry.sha256)
+}

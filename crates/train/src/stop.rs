@@ -1,0 +1,90 @@
+//! Cooperative stop: a request, and the signals that make one.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+use waycairn_store::ObjectStore;
+
+/// The exit status of a process that an interrupt ended at once.
+const INTERRUPTED: i32 = 130;
+
+/// Asks a run to stop in good order: it finishes its step, saves a checkpoint, and returns.
+///
+/// Clones share the request.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    requested: AtomicBool,
+    /// The store to flush before the process ends at once.
+    store: Mutex<Weak<ObjectStore>>,
+}
+
+impl Stop {
+    /// Makes a request that nobody has made yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes one that SIGTERM, SIGINT and SIGUSR1 make.
+    ///
+    /// A second SIGINT flushes what was recorded and ends the process at once with status 130; a
+    /// third ends it without waiting for the flush.
+    ///
+    /// # Errors
+    ///
+    /// The system's error when it refuses the handlers.
+    pub fn on_signals() -> io::Result<Self> {
+        let stop = Self::new();
+        let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])?;
+        let shared = Arc::clone(&stop.shared);
+        std::thread::Builder::new().name("waycairn-signals".to_owned()).spawn(move || {
+            let mut interrupts = 0_u32;
+            for signal in signals.forever() {
+                shared.requested.store(true, Ordering::SeqCst);
+                interrupts += u32::from(signal == SIGINT);
+                if signal != SIGINT || interrupts < 2 {
+                    continue;
+                }
+                if interrupts > 2 {
+                    std::process::exit(INTERRUPTED);
+                }
+                let shared = Arc::clone(&shared);
+                // On its own thread, so that a third interrupt is heard while the disk is slow.
+                std::thread::spawn(move || {
+                    let store = shared.store.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+                    if let Some(store) = store
+                        && let Err(error) = store.flush()
+                    {
+                        tracing::error!(%error, "records were lost");
+                    }
+                    std::process::exit(INTERRUPTED);
+                });
+            }
+        })?;
+        Ok(stop)
+    }
+
+    /// Makes the request.
+    pub fn request(&self) {
+        self.shared.requested.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether somebody made the request.
+    #[must_use]
+    pub fn is_requested(&self) -> bool {
+        self.shared.requested.load(Ordering::SeqCst)
+    }
+
+    /// Says which store holds records that must not be lost.
+    pub(crate) fn guard(&self, store: &Arc<ObjectStore>) {
+        *self.shared.store.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(store);
+    }
+}

@@ -1,0 +1,453 @@
+//! The loop: batch, update, metrics, validation, checkpoint, tick.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use waycairn_dag::Node;
+use waycairn_store::{RecordError, Scalar};
+
+use crate::checkpoint::{Contents, JobFile, LoaderState, ScheduleState, State};
+use crate::data::{Batch, Fingerprint, Loader, Split, TextData, ValidationPlan, gather};
+use crate::error::TrainError;
+use crate::identity::{BASE_FIELD, RunKey, SETTINGS_FIELD};
+use crate::job::Job;
+use crate::launch::peak_bytes;
+use crate::learner::{Draw, Learner};
+use crate::progress::{Event, Progress};
+use crate::saver::{Saved, Saver};
+use crate::schedule::Schedule;
+use crate::settings::{Settings, SettingsError};
+use crate::stop::Stop;
+
+/// What a checkpoint restores, besides the data.
+pub(crate) struct TrainState {
+    pub(crate) learner: Box<dyn Learner>,
+    /// Steps that are done.
+    pub(crate) step: u64,
+    /// Tokens that were trained on.
+    pub(crate) tokens: u64,
+    /// Steps that were skipped.
+    pub(crate) skipped: u64,
+    /// Position of the run's seq 0 in its data stream.
+    pub(crate) offset: u64,
+    /// Whether other data than the base's was allowed.
+    pub(crate) changed_data: bool,
+}
+
+/// The settings that the loop reads.
+#[derive(Clone, Debug)]
+pub(crate) struct Rhythm {
+    seed: u64,
+    pub(crate) steps: u64,
+    accumulate: u64,
+    clip: Option<f64>,
+    report_every: u64,
+    pub(crate) eval_every: Option<u64>,
+    eval_batches: u64,
+    checkpoint_every: Option<u64>,
+    skip_nonfinite: bool,
+}
+
+impl Rhythm {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
+        Ok(Self {
+            seed: settings.integer("seed")?,
+            steps: settings.integer("steps")?,
+            accumulate: settings.integer("accumulate")?,
+            clip: settings.optional_number("clip")?,
+            report_every: settings.integer("report_every")?,
+            eval_every: settings.optional_integer("eval_every")?,
+            eval_batches: settings.integer("eval_batches")?,
+            checkpoint_every: settings.optional_integer("checkpoint_every")?,
+            skip_nonfinite: settings.text("on_nonfinite")? == "skip",
+        })
+    }
+}
+
+/// What the loop works with.
+pub(crate) struct Tools<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) data: Arc<TextData>,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) job_file: Arc<JobFile>,
+    pub(crate) key: RunKey,
+    /// Operations are done when they return.
+    pub(crate) eager: bool,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) stop: &'a Stop,
+    pub(crate) progress: &'a mut dyn Progress,
+}
+
+/// How a loop ended, with everything durable.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// All steps are done; otherwise it was asked to stop.
+    pub(crate) finished: bool,
+    pub(crate) node: Node,
+    /// Steps that are done, those of earlier launches included.
+    pub(crate) step: u64,
+    pub(crate) updates: u64,
+    pub(crate) ticks: u64,
+    /// The newest checkpoint of this launch.
+    pub(crate) checkpoint: Option<Node>,
+}
+
+/// One run of the loop.
+pub(crate) struct Trainer<'a> {
+    job: Job<TrainState>,
+    tools: Tools<'a>,
+    rhythm: Rhythm,
+    schedule: Schedule,
+    loader: Loader,
+    validation: Vec<Batch>,
+    saver: Saver,
+    meter: Meter,
+    updates: u64,
+    /// The newest checkpoint that is complete.
+    saved: Option<Node>,
+    /// Why a record was refused; the loop stops at the next tick.
+    refused: Option<RecordError>,
+}
+
+/// Times and counts since the last report.
+#[derive(Debug, Default)]
+struct Meter {
+    data: Duration,
+    compute: Duration,
+    update: Duration,
+    record: Duration,
+    tokens: u64,
+    steps: u64,
+}
+
+/// What one step gave.
+struct Step {
+    number: u64,
+    rate: f64,
+    /// Loss and gradient norm, where they were read.
+    seen: Option<(f64, f64)>,
+}
+
+impl<'a> Trainer<'a> {
+    /// Makes a trainer for a job that is set up.
+    pub(crate) fn new(job: Job<TrainState>, tools: Tools<'a>) -> Result<Self, TrainError> {
+        let rhythm = Rhythm::new(tools.settings)?;
+        let loader = Loader::new(
+            Arc::clone(&tools.data),
+            &tools.fingerprint,
+            job.state()?.offset,
+            job.view()?,
+        );
+        let context = tools.fingerprint.context;
+        let plan = ValidationPlan::new(
+            tools.data.split_len(Split::Validation),
+            context,
+            tools.fingerprint.batch_size,
+            rhythm.eval_batches,
+        );
+        let validation = if rhythm.eval_every.is_some() {
+            let gather = |windows: &Vec<_>| gather(&tools.data, Split::Validation, 0, windows, context);
+            plan.batches().iter().map(gather).collect()
+        } else {
+            Vec::new()
+        };
+        Ok(Self {
+            saver: Saver::new(Arc::clone(job.store())),
+            schedule: Schedule::new(tools.settings)?,
+            meter: Meter::default(),
+            updates: 0,
+            saved: None,
+            refused: None,
+            job,
+            tools,
+            rhythm,
+            loader,
+            validation,
+        })
+    }
+
+    /// Trains until all steps are done or somebody asks to stop; `first` says that the run's
+    /// first node is still to be described.
+    pub(crate) fn run(mut self, first: bool) -> Result<Ended, TrainError> {
+        let steps = self.rhythm.steps;
+        self.tell_start()?;
+        if first {
+            self.describe()?;
+        }
+        if self.job.state()?.step >= steps {
+            return self.finish();
+        }
+        self.job.begin()?;
+        self.note_changed_data()?;
+        loop {
+            let step = self.step()?;
+            let last = step.number >= steps;
+            if last || step.number.is_multiple_of(self.rhythm.report_every) {
+                self.report(&step)?;
+            }
+            if due(step.number, self.rhythm.eval_every) {
+                self.validate(step.number)?;
+            }
+            let stopping = self.is_stopping();
+            if last || stopping || self.refused.is_some() || due(step.number, self.rhythm.checkpoint_every) {
+                self.save(&step)?;
+            }
+            let complete = self.saver.poll();
+            self.tell_saved(complete?);
+            if let Some(error) = self.refused.take() {
+                // The checkpoint above is what can still be kept.
+                let _ = self.saver.wait();
+                return Err(error.into());
+            }
+            if last {
+                return self.finish();
+            }
+            if stopping {
+                return self.stopped();
+            }
+            self.job.tick()?;
+        }
+    }
+
+    /// Says what run this is, durably, before its first step: the next launch finds it by this.
+    fn describe(&mut self) -> Result<(), TrainError> {
+        let node = self.job.node()?;
+        let fields = [
+            (SETTINGS_FIELD, self.tools.key.settings_sha256.as_str().into()),
+            (BASE_FIELD, self.tools.key.base.as_str().into()),
+        ];
+        self.job.store().value(&node, &fields)?;
+        self.job.store().flush()?;
+        Ok(())
+    }
+
+    fn note_changed_data(&mut self) -> Result<(), TrainError> {
+        if self.job.state()?.changed_data {
+            let node = self.job.node()?;
+            self.record(&node, &[("job/changed_data", true.into())]);
+        }
+        Ok(())
+    }
+
+    /// Batch and update of the live node.
+    fn step(&mut self) -> Result<Step, TrainError> {
+        let begin = Instant::now();
+        let batch = self.loader.batch();
+        self.meter.data += begin.elapsed();
+
+        let begin = Instant::now();
+        let state = self.job.state_mut()?;
+        let number = state.step + 1;
+        let parts = self.rhythm.accumulate;
+        let counted = batch.counted();
+        for micro in 0..parts {
+            let whole = parts == 1;
+            let slice = (!whole).then(|| batch.micro(micro as usize, parts as usize));
+            let part = slice.as_ref().unwrap_or(&batch);
+            let share = if whole { 1.0 } else { part.counted() as f64 / counted as f64 };
+            if share > 0.0 {
+                let draw = Draw { seed: self.rhythm.seed, step: number, micro };
+                state.learner.accumulate(part, share, draw);
+            }
+        }
+        self.meter.compute += begin.elapsed();
+
+        let begin = Instant::now();
+        let (loss, norm) = state.learner.gradients();
+        let last = number >= self.rhythm.steps;
+        // A checkpoint must not hold what is not finite, so it is looked at as well.
+        let noted = last
+            || number.is_multiple_of(self.rhythm.report_every)
+            || due(number, self.rhythm.checkpoint_every);
+        let look = noted || self.rhythm.skip_nonfinite || self.tools.eager;
+        let read = |pending: Option<crate::learner::Pending>| pending.map_or(f64::NAN, |number| number.read());
+        let seen = look.then(|| (read(loss), read(norm)));
+        let finite = seen.is_none_or(|(loss, norm)| loss.is_finite() && norm.is_finite());
+        let rate = self.schedule.rate(number);
+        if finite {
+            state.learner.update(rate, self.rhythm.clip);
+        } else {
+            state.learner.skip();
+        }
+        state.step = number;
+        state.tokens += counted;
+        self.updates += 1;
+        self.meter.update += begin.elapsed();
+        self.meter.tokens += counted;
+        self.meter.steps += 1;
+        if !finite {
+            let (loss, norm) = seen.unwrap_or((f64::NAN, f64::NAN));
+            self.not_finite(number, loss, norm)?;
+        }
+        Ok(Step { number, rate, seen })
+    }
+
+    fn not_finite(&mut self, step: u64, loss: f64, norm: f64) -> Result<(), TrainError> {
+        let node = self.job.node()?;
+        if self.rhythm.skip_nonfinite {
+            let state = self.job.state_mut()?;
+            state.skipped += 1;
+            let skipped = scalar(state.skipped);
+            self.record(&node, &[("train/skipped", skipped)]);
+            return Ok(());
+        }
+        let fields = [
+            ("train/loss", loss.into()),
+            ("train/grad_norm", norm.into()),
+            ("train/step", scalar(step)),
+        ];
+        self.job.store().value(&node, &fields)?;
+        self.saver.wait()?;
+        self.job.store().flush()?;
+        Err(TrainError::NotFinite { node, step, loss, norm })
+    }
+
+    fn report(&mut self, step: &Step) -> Result<(), TrainError> {
+        let begin = Instant::now();
+        let node = self.job.node()?;
+        let meter = std::mem::take(&mut self.meter);
+        let busy = (meter.data + meter.compute + meter.update + meter.record).as_secs_f64();
+        let rate = meter.tokens as f64 / busy.max(f64::MIN_POSITIVE);
+        let mean = |time: Duration| -> Scalar { (time.as_secs_f64() / meter.steps.max(1) as f64).into() };
+        let (loss, norm) = step.seen.unwrap_or((f64::NAN, f64::NAN));
+        let mut fields: Vec<(&str, Scalar)> = vec![
+            ("train/loss", loss.into()),
+            ("train/learning_rate", step.rate.into()),
+            ("train/grad_norm", norm.into()),
+            ("train/step", scalar(step.number)),
+            ("train/tokens", scalar(self.job.state()?.tokens)),
+            ("train/rate", rate.into()),
+            ("time/data", mean(meter.data)),
+            ("time/compute", mean(meter.compute)),
+            ("time/update", mean(meter.update)),
+            ("time/record", mean(meter.record)),
+        ];
+        if let Some(peak) = peak_bytes() {
+            fields.push(("memory/peak_bytes", peak.into()));
+        }
+        self.record(&node, &fields);
+        let left = self.rhythm.steps.saturating_sub(step.number) as f64;
+        let left = left * busy / meter.steps.max(1) as f64;
+        self.tools.progress.event(&Event::Step {
+            node: &node,
+            step: step.number,
+            steps: self.rhythm.steps,
+            loss,
+            rate,
+            left: Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX),
+        });
+        self.meter.record += begin.elapsed();
+        Ok(())
+    }
+
+    /// Evaluates on the fixed validation batches; the training stream does not move.
+    fn validate(&mut self, step: u64) -> Result<(), TrainError> {
+        let node = self.job.node()?;
+        let loss = self.job.state()?.learner.evaluate(&mut self.validation.iter());
+        self.record(&node, &[("val/loss", loss.into())]);
+        self.tools.progress.event(&Event::Validation { node: &node, step, loss });
+        Ok(())
+    }
+
+    fn save(&mut self, step: &Step) -> Result<(), TrainError> {
+        let node = self.job.node()?;
+        let state = self.job.state()?;
+        let contents = Contents {
+            snapshot: state.learner.snapshot(),
+            state: State {
+                version: crate::checkpoint::STATE_VERSION,
+                node: node.address().to_string(),
+                step: state.step,
+                tokens: state.tokens,
+                skipped: state.skipped,
+                schedule: ScheduleState { learning_rate: step.rate },
+                loader: LoaderState {
+                    offset: state.offset,
+                    position: state.offset + node.seq(),
+                    fingerprint: self.tools.fingerprint.clone(),
+                    changed_data_allowed: state.changed_data,
+                },
+                scaler: None,
+                optimizer: std::collections::BTreeMap::new(),
+            },
+            seed: self.rhythm.seed,
+            config: self.tools.settings.to_toml(),
+            tokenizer: self.tools.data.vocabulary_arc(),
+            job: Arc::clone(&self.tools.job_file),
+        };
+        self.tools.progress.event(&Event::Saving { node: &node, step: step.number });
+        let before = self.saver.save(node, self.loader.batch(), contents)?;
+        self.tell_saved(before);
+        Ok(())
+    }
+
+    fn record(&mut self, node: &Node, fields: &[(&str, Scalar)]) {
+        if let Err(error) = self.job.store().value(node, fields) {
+            self.refused.get_or_insert(error);
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        let late = self.tools.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        late || self.tools.stop.is_requested()
+    }
+
+    fn tell_start(&mut self) -> Result<(), TrainError> {
+        let node = self.job.node()?;
+        let state = self.job.state()?;
+        self.tools.progress.event(&Event::Started {
+            node: &node,
+            done: state.step,
+            steps: self.rhythm.steps,
+            parameters: state.learner.size(),
+            device: &self.tools.job_file.device,
+        });
+        Ok(())
+    }
+
+    fn tell_saved(&mut self, saved: Option<Saved>) {
+        if let Some(Saved { node, written }) = saved {
+            self.tools.progress.event(&Event::Saved { node: &node, bytes: written.bytes });
+            self.saved = Some(node);
+        }
+    }
+
+    /// The last node keeps the finish marker: there is no tick after the last step.
+    fn finish(mut self) -> Result<Ended, TrainError> {
+        let last = self.saver.wait()?;
+        self.tell_saved(last);
+        let node = self.job.node()?;
+        self.job.store().finish(&node)?;
+        self.ended(node, true)
+    }
+
+    fn stopped(mut self) -> Result<Ended, TrainError> {
+        let last = self.saver.wait()?;
+        self.tell_saved(last);
+        let node = self.job.node()?;
+        self.ended(node, false)
+    }
+
+    fn ended(self, node: Node, finished: bool) -> Result<Ended, TrainError> {
+        self.job.store().flush()?;
+        tracing::debug!(node = %node, updates = self.updates, ticks = self.job.ticks(), "the loop ended");
+        Ok(Ended {
+            finished,
+            node,
+            step: self.job.state()?.step,
+            updates: self.updates,
+            ticks: self.job.ticks(),
+            checkpoint: self.saved,
+        })
+    }
+}
+
+/// "Every k" fires after step k.
+fn due(step: u64, every: Option<u64>) -> bool {
+    every.is_some_and(|every| step.is_multiple_of(every))
+}
+
+/// Counters stay far below the largest integer that a record holds.
+fn scalar(count: u64) -> Scalar {
+    i64::try_from(count).unwrap_or(i64::MAX).into()
+}
