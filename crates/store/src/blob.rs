@@ -10,6 +10,7 @@
 //! | afterwards | the entry counts |
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -82,6 +83,24 @@ impl Blobs {
     pub(crate) fn tidy(&self, node: &Node) {
         let _folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
         remove_if_empty(&self.node_folder(node));
+    }
+
+    /// Removes folders that a process was filling when it died. Only entries are staged as folders, so the
+    /// payloads that another process may be writing here, which are files, stay.
+    pub(crate) fn remove_half_staged(&self, node: &Node) -> Result<(), StoreError> {
+        let folder = self.node_folder(node);
+        let failed = |source| StoreError::Io { operation: "list", path: folder.clone(), source };
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(failed)?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            if durable::is_temporary(&entry.file_name()) && entry.path().is_dir() {
+                durable::remove_dir_all(&entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes `nodespec.json` unless it is there. Process 0 does it alone: the others would write the same.

@@ -10,6 +10,7 @@ use thiserror::Error;
 use waycairn_durable::{CommitError, VersionError};
 
 use crate::field::{FieldNameError, MAX_TEXT_BYTES};
+use crate::query::QueryError;
 
 /// Why a record was not accepted. A refused record queues nothing, and the store goes on.
 #[derive(Debug, Error)]
@@ -102,6 +103,9 @@ pub enum StoreError {
     /// A record was not accepted.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The records of the root could not be read.
+    #[error(transparent)]
+    Query(#[from] QueryError),
     /// A name cannot stand in a node's blob folder.
     #[error("the {what} `{name}` {reason}")]
     EntryName {

@@ -1,7 +1,64 @@
 //! What was recorded at each node: sparse records in immutable Parquet parts, folded when they are asked for.
 //!
-//! The crate knows nothing of training, models or plugins: a blob is files that someone else wrote through
-//! its stager, an artifact is a payload that someone else chose.
+//! The crate owns everything under `objects/` of an output root: scalar records, the folders of large objects
+//! beside each node, and the questions that are asked about both. It knows nothing of training, models or
+//! plugins: a blob is files that someone else wrote through its stager, and an artifact is a payload that
+//! someone else chose. It never interpolates, averages, or inherits from parents: a question returns recorded
+//! values.
+//!
+//! ```text
+//!  value() -> queue -> writer thread: rows -> sorted Arrow -> Parquet -> rename      objects/values/part-*.parquet
+//!    |         (bounded, in memory)                                                        |
+//!    |  no I/O, nothing waits                                     one listing per question |
+//!    v                                                                                     v
+//!  stage_folder() -> files, sync, rename -> marker record     scope -> fold (merge of sorted parts) -> predicates
+//!  artifact()     -> files, sync, rename -> one record        objects/blobs/<address>/...        -> sort, select
+//! ```
+//!
+//! Several records may describe one node, from several processes and at several times. They stay apart in the
+//! parts; the fold resolves them field by field when a question is asked. So a part is never rewritten, the
+//! folder is the list of parts, and writers need no lock.
+//!
+//! # Invariants
+//!
+//! - `STORE-1`: identity, parent and place in the order of writes are fixed at the call; a value that cannot be
+//!   recorded is refused there and queues nothing; reserved names cannot be built.
+//! - `STORE-2`: the queue is bounded and keeps its order; what it drops by policy is counted; a failure surfaces at
+//!   the next call and at every close, with its cause and the number of records that were not written.
+//! - `STORE-3`: a part is complete under a hidden name before one rename makes it visible, and is immutable then;
+//!   every accepted record is in the parts once, and a compaction keeps every row.
+//! - `STORE-4`: for every field of a node the non-null value with the highest priority wins: lower process, later
+//!   write, writer id. Order of arrival, boundaries of parts, duplicates and compaction cannot change an answer.
+//! - `STORE-5`: what restricts records comes before the fold, predicates see folded values, one question uses one
+//!   listing, and nothing is interpolated.
+//! - `STORE-6`: an artifact is one file per suffix and node, replaced whole; the fields of earlier records stay; an
+//!   attachment is announced whole or not at all.
+//! - `STORE-7`: a marker record is queued only after the bytes that it marks are durable; recorded paths are
+//!   relative, so a copied root resolves; an entry is never replaced.
+//!
+//! # Example
+//!
+//! ```
+//! use waycairn_dag::Node;
+//! use waycairn_store::{Expr, ObjectStore, StoreOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let root = tempfile::tempdir()?;
+//! let store = ObjectStore::open(root.path(), StoreOptions::default())?;
+//! let node = Node::new("first-run", "0123456789abcdef", 0)?;
+//! store.value(&node, &[("train/loss", 2.4.into()), ("phase", "warm-up".into())])?;
+//! store.value(&node, &[("train/loss", 2.1.into())])?;
+//! store.flush()?;
+//!
+//! let rows = store.reader().query().expression(Expr::parse("train/loss < 2.2")?).select(&["phase"])?;
+//! assert_eq!(rows.value[0].node, node);
+//! assert_eq!(rows.value[0].fields["phase"], "warm-up".into());
+//! store.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every byte on disk, and every state that a crash can leave: `docs/format.md`.
 
 mod batch;
 mod blob;

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 
-use crate::field::{Scalar, int_as_float};
+use crate::field::int_as_float;
 
 /// Columns that begin with this are the store's own.
 pub(crate) const RESERVED_PREFIX: &str = "_x_";
@@ -146,17 +146,6 @@ impl ValueType {
             _ => None,
         }
     }
-
-    /// The type of a value; null has none.
-    pub(crate) fn of(value: &Scalar) -> Option<ValueType> {
-        match value {
-            Scalar::Null => None,
-            Scalar::Bool(_) => Some(ValueType::Bool),
-            Scalar::Int(_) => Some(ValueType::Int),
-            Scalar::Float(_) => Some(ValueType::Float),
-            Scalar::Text(_) => Some(ValueType::Text),
-        }
-    }
 }
 
 /// What is known of one field over the rows of a batch: enough to choose the columns it needs.
@@ -176,11 +165,6 @@ impl TypesSeen {
     /// Takes note of a value of any other type.
     pub(crate) fn other(&mut self, value_type: ValueType) {
         self.bits |= bit(value_type);
-    }
-
-    /// Whether there was no value at all.
-    pub(crate) fn is_empty(self) -> bool {
-        self.bits == 0
     }
 
     /// Whether the rows cannot share one column.
@@ -208,17 +192,17 @@ const fn bit(value_type: ValueType) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::Scalar;
 
     fn seen(values: &[Scalar]) -> TypesSeen {
         let mut seen = TypesSeen::default();
         for value in values {
             match value {
+                Scalar::Null => {}
+                Scalar::Bool(_) => seen.other(ValueType::Bool),
                 Scalar::Int(int) => seen.int(*int),
-                other => {
-                    if let Some(value_type) = ValueType::of(other) {
-                        seen.other(value_type);
-                    }
-                }
+                Scalar::Float(_) => seen.other(ValueType::Float),
+                Scalar::Text(_) => seen.other(ValueType::Text),
             }
         }
         seen
@@ -235,7 +219,7 @@ mod tests {
         assert!(seen(&[Scalar::Int(1), Scalar::Text("a".into())]).conflicts());
         assert!(seen(&[Scalar::Bool(true), Scalar::Float(1.0), Scalar::Int(1)]).conflicts());
         assert!(!seen(&[Scalar::Int(i64::MAX), Scalar::Int(1)]).conflicts());
-        assert!(seen(&[Scalar::Null]).is_empty());
+        assert_eq!(seen(&[Scalar::Null]), TypesSeen::default());
     }
 
     #[test]

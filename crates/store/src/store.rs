@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use waycairn_dag::Node;
-use waycairn_durable::{self as durable, ensure_format};
+use waycairn_durable::{self as durable, ensure_format, fault};
 
 use crate::batch::Launch;
-use crate::blob::{Blobs, StagedEntry, blobs_folder, check_name};
+use crate::blob::{Blobs, CHECKPOINT_ENTRY, StagedEntry, blobs_folder, check_name};
 use crate::compact::{CompactReport, compact};
 use crate::error::{RecordError, StoreError};
 use crate::field::Scalar;
@@ -216,6 +216,34 @@ impl ObjectStore {
     /// [`StoreError::Failed`], [`StoreError::Commit`].
     pub fn stage_folder(&self, node: &Node, entry: &str) -> Result<StagedEntry, StoreError> {
         StagedEntry::new(node, entry, &self.blobs, &self.queue)
+    }
+
+    /// Removes what a process that died left of a checkpoint of the node: one that was renamed but never
+    /// marked, and folders that were being filled. Says whether an unmarked checkpoint was there. One that a
+    /// record marks stays.
+    ///
+    /// Only the holder of the run's lock may call it, and not while it stages a folder of this node: to
+    /// anybody else a checkpoint whose marker is on its way looks the same.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] when the records cannot be read; the checkpoint stays. [`StoreError::Closed`],
+    /// [`StoreError::Failed`], [`StoreError::Commit`].
+    pub fn remove_unmarked_checkpoint(&self, node: &Node) -> Result<bool, StoreError> {
+        self.queue.check_open()?;
+        self.blobs.remove_half_staged(node)?;
+        let path = self.blobs.node_folder(node).join(CHECKPOINT_ENTRY);
+        if !path.exists() {
+            return Ok(false);
+        }
+        // A marker that this store has queued is a marker.
+        self.queue.flush()?;
+        if self.reader().query().node(node).checkpoint().count()?.value > 0 {
+            return Ok(false);
+        }
+        fault::point("store.blob.remove");
+        durable::remove_dir_all(&path)?;
+        tracing::warn!(node = %node, entry = %path.display(), "removed a checkpoint that no record marks");
+        Ok(true)
     }
 
     /// Attaches a payload to a node under a suffix, with fields that describe it.

@@ -58,7 +58,9 @@ fn a_group_is_bounded_in_rows_and_in_sources_that_overlap() {
 
 /// A store with one part for each list of positions; it is not closed.
 fn store(root: &TempDir, parts: &[&[u64]]) -> ObjectStore {
-    let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+    // Only the flushes below end a batch.
+    let options = StoreOptions { batch_rows: 60_000, ..StoreOptions::default() };
+    let store = ObjectStore::open(root.path(), options).unwrap();
     for (part, seqs) in parts.iter().enumerate() {
         for seq in *seqs {
             let node = Node::new("r", "n", *seq).unwrap();

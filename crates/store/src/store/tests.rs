@@ -208,6 +208,26 @@ fn store_7_a_marker_follows_durable_bytes() {
 }
 
 #[test]
+fn store_7_only_an_unmarked_checkpoint_is_removed() {
+    let root = TempDir::new().unwrap();
+    let store = open(&root, StoreOptions::default());
+    let checkpoint = folder(&root, &node(0)).join("checkpoint");
+    assert!(!store.remove_unmarked_checkpoint(&node(0)).unwrap());
+    // What a killed process leaves: bytes without a marker, and a folder that was being filled.
+    fs::create_dir_all(checkpoint.join("state")).unwrap();
+    fs::create_dir_all(folder(&root, &node(0)).join(".tmp-1-x/state")).unwrap();
+    fs::copy("Cargo.toml", folder(&root, &node(0)).join(".tmp-1-y")).unwrap();
+    assert!(store.remove_unmarked_checkpoint(&node(0)).unwrap());
+    assert_eq!(names(&folder(&root, &node(0))), [".tmp-1-y"], "a file is another process's payload");
+    let staged = store.stage_folder(&node(0), "checkpoint").unwrap();
+    fs::copy("Cargo.toml", staged.path().join("state")).unwrap();
+    staged.commit(Marker::Checkpoint, &[]).unwrap();
+    assert!(!store.remove_unmarked_checkpoint(&node(0)).unwrap(), "its marker may still be queued");
+    assert!(checkpoint.join("state").is_file());
+    assert!(store.reader().checkpoint(&node(0)).unwrap().is_some());
+}
+
+#[test]
 fn store_6_one_file_per_suffix_is_replaced_and_history_stays() {
     let root = TempDir::new().unwrap();
     let store = open(&root, StoreOptions::default());
