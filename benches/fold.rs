@@ -86,16 +86,14 @@ fn main() -> Outcome<()> {
     let all: Vec<String> = (0..FIELDS).map(|i| format!("m/{i:03}")).collect();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     let reader = ObjectReader::open(folder.path())?;
-    let below: Expr = "m/000 <= 1.5".parse()?;
+    let below = Expr::parse("m/000 <= 1.5")?;
     let fold = |keys: &[&str], filter: Option<&Expr>| -> Outcome<f64> {
         let begin = Instant::now();
         let mut query = reader.query();
         if let Some(filter) = filter {
-            query = query.expression(filter.clone());
+            query.expression(filter.clone());
         }
-        let table = query.batches(keys)?.value;
-        let rows: usize = table.batches.iter().map(|batch| batch.num_rows()).sum();
-        std::hint::black_box(rows);
+        std::hint::black_box(query.batches(keys)?.num_rows());
         Ok(begin.elapsed().as_secs_f64() * 1e3)
     };
 

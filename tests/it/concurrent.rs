@@ -7,7 +7,7 @@ use std::{
 };
 
 use waycairn_dag::Node;
-use waycairn_store::{ObjectReader, ObjectStore, Scalar, StoreOptions};
+use waycairn_store::{Expr, ObjectReader, ObjectStore, Scalar, StoreOptions};
 
 const BATCHES: u64 = 6;
 const RECORDS: u64 = 50;
@@ -52,7 +52,6 @@ fn records(reader: &ObjectReader) -> Vec<(String, i64)> {
     let table = reader.sql("SELECT _x_writer, _x_write FROM records").expect("records");
     table
         .rows()
-        .into_iter()
         .map(|row| match (&row[0], &row[1]) {
             (Scalar::Text(writer), Scalar::Int(write)) => (writer.clone(), *write),
             other => panic!("a record without its own identity: {other:?}"),
@@ -91,7 +90,7 @@ fn identity_case_12_three_processes_publish_while_a_reader_polls() {
         assert!(row.fields.contains_key(&format!("only/{process}")), "{:?}", row.fields);
     }
     assert!(row.fields["shared"].same(&Scalar::Int(0)), "{:?}", row.fields);
-    let losers = reader.query().expression("shared = 1".parse().expect("an expression")).count();
+    let losers = reader.query().expression(Expr::parse("shared = 1").expect("an expression")).count();
     assert_eq!(losers.expect("an answer").value, 0, "a predicate sees only the winner");
 }
 

@@ -5,7 +5,6 @@ use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::{Mutex, OnceLock},
 };
 
 use serde_json::Value;
@@ -159,35 +158,15 @@ pub fn text(bytes: usize) -> String {
     text
 }
 
-/// The library of the workspace's plugin `name`, built on first use into the target folder of this build.
+/// The library of the workspace's plugin `name`: cargo builds it for this package, beside the running test.
 ///
 /// # Panics
-/// When the build fails.
+/// When it is not there.
 #[must_use]
 pub fn plugin(name: &str) -> PathBuf {
-    static BUILT: OnceLock<Mutex<Vec<(String, PathBuf)>>> = OnceLock::new();
-    let mut built =
-        BUILT.get_or_init(Mutex::default).lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some((_, path)) = built.iter().find(|(known, _)| known == name) {
-        return path.clone();
-    }
-    let output = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--locked", "--offline", "--message-format", "json"])
-        .args(["--package", &format!("waycairn-{name}")])
-        .arg("--manifest-path")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml"))
-        .output()
-        .expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let path = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["reason"] == "compiler-artifact")
-        .filter(|message| message["target"]["name"] == format!("waycairn_{name}"))
-        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
-        .filter_map(|file| file.as_str().map(PathBuf::from))
-        .find(|file| file.extension().is_some_and(|ending| ["so", "dylib", "dll"].iter().any(|e| ending == *e)))
-        .expect("the plugin has a library");
-    built.push((name.to_owned(), path.clone()));
+    let folder = std::env::current_exe().expect("this test").parent().expect("a folder").to_path_buf();
+    let file = format!("{}waycairn_{name}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let path = folder.join(file);
+    assert!(path.is_file(), "`{}` was not built", path.display());
     path
 }
