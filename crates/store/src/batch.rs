@@ -146,23 +146,17 @@ pub(crate) struct Table<'a> {
 
 impl<'a> Table<'a> {
     fn new(batch: &'a Batch<'a>, group: &'a Group) -> Option<Table<'a>> {
-        let mut rows = group.rows.iter().filter_map(|&index| batch.rows.rows().get(index as usize));
-        let first = rows.next()?;
-        let mut facts = PartFacts::of_row(&first.node, first.write, &batch.launch.writer);
+        let rows = || group.rows.iter().filter_map(|&index| batch.rows.rows().get(index as usize));
+        let facts = PartFacts::of_rows(rows().map(|row| (&row.node, row.write)), &batch.launch.writer)?;
         let mut reserved = Reserved::default();
         let mut present = vec![None; batch.fields.len()];
-        let mut look = |row: &Row| {
+        for row in rows() {
             reserved.add(row);
             for (field, cell) in batch.cells(row) {
                 if let (Some(value_type), Some(slot)) = (type_of(cell), present.get_mut(field as usize)) {
                     *slot = Some(value_type);
                 }
             }
-        };
-        look(first);
-        for row in rows {
-            look(row);
-            facts.add_row(&row.node, row.write);
         }
         let mut places = Vec::with_capacity(present.len());
         let mut columns = Vec::new();

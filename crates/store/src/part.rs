@@ -99,40 +99,45 @@ pub(crate) struct PartFacts {
     pub(crate) runs: Option<Vec<RunRange>>,
 }
 
-/// A footer whose facts cannot be read.
+/// A footer whose facts cannot be used.
 #[derive(Debug, Error)]
-#[error("the footer key `{key}` is missing or malformed: {found:?}")]
-pub(crate) struct FactsError {
-    key: &'static str,
-    found: Option<String>,
+pub(crate) enum FactsError {
+    /// They are not what they must be.
+    #[error("the footer key `{key}` is missing or malformed: {found:?}")]
+    Damaged { key: &'static str, found: Option<String> },
+    /// A newer program wrote the part.
+    #[error(
+        "it is of format {found}, and this program reads up to {}: upgrade the program",
+        FormatVersion::CURRENT
+    )]
+    Newer { found: String },
 }
 
 impl PartFacts {
-    /// The facts of one row.
-    pub(crate) fn of_row(node: &Node, write: i64, writer: &str) -> PartFacts {
-        PartFacts {
-            rows: 1,
-            first: node.clone(),
-            last: node.clone(),
-            writes: (write, write),
-            writer: writer.to_owned(),
-            runs: Some(vec![RunRange::of(node)]),
-        }
-    }
-
-    /// Adds a row that stands after all rows so far. It copies nothing while the run stays the same.
-    pub(crate) fn add_row(&mut self, node: &Node, write: i64) {
-        self.rows += 1;
-        self.writes = (self.writes.0.min(write), self.writes.1.max(write));
-        if let Some(runs) = &mut self.runs {
-            let full = runs.len() == MAX_FOOTER_RUNS;
-            match runs.last_mut() {
-                Some(run) if self.last.same_run(node) => run.last_seq = node.seq(),
-                _ if full => self.runs = None,
-                _ => runs.push(RunRange::of(node)),
+    /// The facts of rows of one writer, each with its write, in the order of a part; `None` without a row.
+    pub(crate) fn of_rows<'a>(
+        rows: impl IntoIterator<Item = (&'a Node, i64)>,
+        writer: &str,
+    ) -> Option<PartFacts> {
+        let mut rows = rows.into_iter();
+        let (first, write) = rows.next()?;
+        let (mut count, mut writes, mut last) = (1, (write, write), first);
+        let mut runs = Some(vec![RunRange::of(first)]);
+        for (node, write) in rows {
+            count += 1;
+            writes = (writes.0.min(write), writes.1.max(write));
+            match runs.as_mut().and_then(|runs| runs.last_mut()) {
+                Some(run) if last.same_run(node) => run.last_seq = node.seq(),
+                Some(_) => {
+                    runs = runs.filter(|runs| runs.len() < MAX_FOOTER_RUNS);
+                    runs.iter_mut().for_each(|runs| runs.push(RunRange::of(node)));
+                }
+                None => {}
             }
+            last = node;
         }
-        self.last = node.clone();
+        let (first, last, writer) = (first.clone(), last.clone(), writer.to_owned());
+        Some(PartFacts { rows: count, first, last, writes, writer, runs })
     }
 
     /// Adds the rows of another part of the same writer.
@@ -172,16 +177,18 @@ impl PartFacts {
     /// Reads the facts back; `None` for a part that another program wrote.
     ///
     /// # Errors
-    /// [`FactsError`] when the footer is marked as ours but its facts are damaged.
+    /// [`FactsError`] when the footer is marked as ours but its facts are damaged, or newer than this program.
     pub(crate) fn from_key_values(pairs: Option<&[KeyValue]>) -> Result<Option<PartFacts>, FactsError> {
         let find = |key: &str| {
             let pair = pairs.unwrap_or_default().iter().find(|pair| pair.key == key)?;
             pair.value.as_deref()
         };
-        if find(FOOTER_FORMAT).is_none() {
-            return Ok(None);
+        let Some(format) = find(FOOTER_FORMAT) else { return Ok(None) };
+        let damaged = |key| FactsError::Damaged { key, found: find(key).map(str::to_owned) };
+        let major = format.split_once('.').and_then(|(major, _)| major.parse::<u16>().ok());
+        if major.ok_or_else(|| damaged(FOOTER_FORMAT))? > FormatVersion::CURRENT.major {
+            return Err(FactsError::Newer { found: format.to_owned() });
         }
-        let damaged = |key| FactsError { key, found: find(key).map(str::to_owned) };
         let identity = |key| {
             let parsed = find(key).and_then(|text| serde_json::from_str::<(String, String, u64)>(text).ok());
             let node = parsed.and_then(|(name, nonce, seq)| Node::new(&name, &nonce, seq).ok());
@@ -344,16 +351,24 @@ mod tests {
         }
     }
 
+    fn facts(rows: &[(&str, u64, i64)]) -> PartFacts {
+        let nodes: Vec<(Node, i64)> =
+            rows.iter().map(|(name, seq, write)| (node(name, *seq), *write)).collect();
+        PartFacts::of_rows(nodes.iter().map(|(node, write)| (node, *write)), "w").unwrap()
+    }
+
     #[test]
     fn store_3_facts_come_back_from_the_footer() {
-        let mut facts = PartFacts::of_row(&node("a \"quoted\" \u{4e2d}", 3), 10, "w");
-        facts.add_row(&node("a \"quoted\" \u{4e2d}", 3), 9);
-        facts.add_row(&node("b", 0), 11);
-        facts.add_row(&node("b", 7), 12);
+        let name = "a \"quoted\" \u{4e2d}";
+        let facts = facts(&[(name, 3, 10), (name, 3, 9), ("b", 0, 11), ("b", 7, 12)]);
         let back = PartFacts::from_key_values(Some(&facts.to_key_values())).unwrap().unwrap();
         assert_eq!(back, facts);
-        assert_eq!(back.writes, (9, 12));
-        assert_eq!(back.runs.unwrap().len(), 2);
+        assert_eq!((back.rows, back.writes, back.last.seq()), (4, (9, 12), 7));
+        let runs = back.runs.unwrap();
+        assert_eq!(
+            runs.iter().map(|run| (run.first_seq, run.last_seq)).collect::<Vec<_>>(),
+            [(3, 3), (0, 7)]
+        );
         assert_eq!(PartFacts::from_key_values(None).unwrap(), None);
         let mut pairs = facts.to_key_values();
         pairs.retain(|pair| pair.key != FOOTER_LAST);
@@ -361,11 +376,21 @@ mod tests {
     }
 
     #[test]
+    fn a_footer_of_a_newer_format_is_refused() {
+        let with_format = |version: &str| {
+            let mut pairs = facts(&[("a", 0, 1)]).to_key_values();
+            pairs[0].value = Some(version.to_owned());
+            PartFacts::from_key_values(Some(&pairs))
+        };
+        assert!(with_format("1.7").is_ok(), "a newer minor version adds what may be ignored");
+        assert!(matches!(with_format("2.0"), Err(FactsError::Newer { .. })));
+        assert!(matches!(with_format("x"), Err(FactsError::Damaged { key: FOOTER_FORMAT, .. })));
+    }
+
+    #[test]
     fn facts_of_two_parts_merge_whatever_their_order() {
-        let mut a = PartFacts::of_row(&node("a", 5), 1, "w");
-        a.add_row(&node("c", 1), 2);
-        let mut b = PartFacts::of_row(&node("a", 2), 3, "w");
-        b.add_row(&node("b", 1), 4);
+        let a = facts(&[("a", 5, 1), ("c", 1, 2)]);
+        let b = facts(&[("a", 2, 3), ("b", 1, 4)]);
         let (mut ab, mut ba) = (a.clone(), b.clone());
         ab.merge(&b);
         ba.merge(&a);
@@ -379,12 +404,11 @@ mod tests {
 
     #[test]
     fn a_footer_lists_no_more_runs_than_its_limit() {
-        let mut facts = PartFacts::of_row(&node("r0", 0), 1, "w");
-        for run in 1..=MAX_FOOTER_RUNS {
-            assert!(facts.runs.is_some());
-            facts.add_row(&node(&format!("r{run}"), 0), 1);
-        }
-        assert!(facts.runs.is_none());
-        assert_eq!(PartFacts::from_key_values(Some(&facts.to_key_values())).unwrap().unwrap(), facts);
+        let names: Vec<String> = (0..=MAX_FOOTER_RUNS).map(|run| format!("r{run:04}")).collect();
+        let rows: Vec<(&str, u64, i64)> = names.iter().map(|name| (name.as_str(), 0, 1)).collect();
+        assert_eq!(facts(&rows[1..]).runs.unwrap().len(), MAX_FOOTER_RUNS);
+        let many = facts(&rows);
+        assert!(many.runs.is_none());
+        assert_eq!(PartFacts::from_key_values(Some(&many.to_key_values())).unwrap().unwrap(), many);
     }
 }

@@ -13,8 +13,8 @@ use crate::testkit;
 
 fn source(first: u64, last: u64, rows: u64, columns: &Arc<Vec<(String, ValueType)>>) -> Source {
     let node = |seq| Node::new("r", "n", seq).unwrap();
-    let mut facts = PartFacts::of_row(&node(first), 1, "w");
-    facts.add_row(&node(last), 2);
+    let (first_node, last_node) = (node(first), node(last));
+    let mut facts = PartFacts::of_rows([(&first_node, 1), (&last_node, 2)], "w").unwrap();
     facts.rows = rows;
     Source { path: format!("part-{first}.parquet").into(), facts, columns: Arc::clone(columns) }
 }

@@ -322,6 +322,13 @@ fn close_can_be_repeated_and_refuses_what_comes_later() {
 }
 
 #[test]
+fn a_store_is_shared_between_threads() {
+    fn check<T: Send + Sync>() {}
+    check::<ObjectStore>();
+    check::<crate::blob::StagedEntry>();
+}
+
+#[test]
 fn store_2_dropping_a_store_drains_it() {
     let root = TempDir::new().unwrap();
     let store = open(&root, StoreOptions::default());
