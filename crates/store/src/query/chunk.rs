@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Int64Array, RecordBatch, StringArray, UInt32Array,
+    Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Int64Array, RecordBatch, StringArray,
+    UInt32Array,
 };
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::compute::{
-    CastOptions, SortColumn, cast, cast_with_options, concat_batches, filter_record_batch, lexsort_to_indices,
-    take_record_batch,
+    CastOptions, SortColumn, cast, cast_with_options, concat_batches, filter_record_batch,
+    lexsort_to_indices, take_record_batch,
 };
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use waycairn_dag::Node;
@@ -110,14 +111,16 @@ impl ChunkMaker {
             (None, Some(place)) => Writer::Each(self.dictionary(&batch, place)?),
             (None, None) => Writer::Unknown,
         };
-        let columns = layout.columns.iter().map(|place| {
-            place.map(|place| self.array(&batch, place)).transpose()
-        });
-        let flags = self.flags.iter().zip(&layout.flags).map(|(flag, place)| {
-            place.map(|place| self.flag(&batch, flag, place)).transpose()
-        });
+        let columns =
+            layout.columns.iter().map(|place| place.map(|place| self.array(&batch, place)).transpose());
+        let flags = self
+            .flags
+            .iter()
+            .zip(&layout.flags)
+            .map(|(flag, place)| place.map(|place| self.flag(&batch, flag, place)).transpose());
         let sets = layout.sets.iter().map(|place| place.map(|place| self.texts(&batch, place)).transpose());
-        let labels = layout.labels.iter().map(|place| place.map(|place| self.dictionary(&batch, place)).transpose());
+        let labels =
+            layout.labels.iter().map(|place| place.map(|place| self.dictionary(&batch, place)).transpose());
         Ok(Chunk {
             seqs,
             process: numbers(layout.process)?,
@@ -135,7 +138,9 @@ impl ChunkMaker {
         let array = batch.column(place.index);
         if !place.column.cast {
             return match array.data_type() {
-                DataType::Dictionary(_, value) if **value == DataType::Utf8 => self.cast(array, &DataType::Utf8),
+                DataType::Dictionary(_, value) if **value == DataType::Utf8 => {
+                    self.cast(array, &DataType::Utf8)
+                }
                 _ => Ok(Arc::clone(array)),
             };
         }
@@ -144,9 +149,8 @@ impl ChunkMaker {
 
     fn cast(&self, array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Fault> {
         let options = CastOptions { safe: false, ..CastOptions::default() };
-        cast_with_options(array, to, &options).map_err(|error| {
-            Fault::damaged(&self.part, format!("it holds a value that is no {to}: {error}"))
-        })
+        cast_with_options(array, to, &options)
+            .map_err(|error| Fault::damaged(&self.part, format!("it holds a value that is no {to}: {error}")))
     }
 
     fn dictionary(&self, batch: &RecordBatch, place: Place) -> Result<DictionaryArray<Int32Type>, Fault> {
@@ -310,7 +314,8 @@ impl ChunkMaker {
             let array = numbers(self.layout.process)?;
             let array = array.as_ref().map(|array| array.as_primitive::<Int64Type>());
             narrow(Bits::from_fn(rows, |row| {
-                number(array, row).is_some_and(|process| records.processes.iter().all(|wanted| *wanted == process))
+                number(array, row)
+                    .is_some_and(|process| records.processes.iter().all(|wanted| *wanted == process))
             }));
         }
         if records.from.is_some() || records.until.is_some() {
@@ -318,7 +323,8 @@ impl ChunkMaker {
             let array = array.as_ref().map(|array| array.as_primitive::<Int64Type>());
             narrow(Bits::from_fn(rows, |row| {
                 number(array, row).is_some_and(|write| {
-                    records.from.is_none_or(|from| from <= write) && records.until.is_none_or(|until| write < until)
+                    records.from.is_none_or(|from| from <= write)
+                        && records.until.is_none_or(|until| write < until)
                 })
             }));
         }

@@ -46,7 +46,11 @@ pub(crate) struct Taken {
 }
 
 impl Cursor {
-    pub(crate) fn open(plan: &Arc<FoldPlan>, limits: &Arc<Limits>, planned: PlannedPart) -> Result<Cursor, Fault> {
+    pub(crate) fn open(
+        plan: &Arc<FoldPlan>,
+        limits: &Arc<Limits>,
+        planned: PlannedPart,
+    ) -> Result<Cursor, Fault> {
         let part = Arc::clone(&planned.part);
         let file = part.open().map_err(|fault| Fault::open(&part, fault))?;
         let layout = planned.groups.first().and_then(|group| plan.layout(&part, &part.groups[*group]));
@@ -182,7 +186,9 @@ impl Cursor {
 
     fn open_group(&mut self, group: &Group, selection: Selection) -> Result<GroupReader, Fault> {
         let part = &self.planned.part;
-        let Some(layout) = self.plan.layout(part, group) else { return Err(Fault::Unsorted(Arc::clone(part))) };
+        let Some(layout) = self.plan.layout(part, group) else {
+            return Err(Fault::Unsorted(Arc::clone(part)));
+        };
         self.maker.layout = Arc::clone(layout);
         let rows = self.plan.batch_rows.min(group.rows);
         GroupReader::open(part, &self.file, group.index, layout, selection, rows)
@@ -248,8 +254,7 @@ impl Cursor {
 /// The first row of a span, from `row` on, that is at or after the limit.
 fn end_before(span: &Span, chunk: &Chunk, row: usize, limit: Option<(&Arc<RunKey>, i64)>) -> usize {
     let Some((run, seq)) = limit else { return span.rows.end };
-    let ordering =
-        if Arc::ptr_eq(&span.run, run) { std::cmp::Ordering::Equal } else { span.run.cmp(run) };
+    let ordering = if Arc::ptr_eq(&span.run, run) { std::cmp::Ordering::Equal } else { span.run.cmp(run) };
     match ordering {
         std::cmp::Ordering::Less => span.rows.end,
         std::cmp::Ordering::Greater => row,

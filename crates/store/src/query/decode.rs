@@ -38,8 +38,11 @@ impl GroupReader {
         batch_rows: usize,
     ) -> Result<GroupReader, Fault> {
         let bytes = ChunkBytes::read(part, file, group, &layout.leaves)?;
-        let groups = OneGroup { bytes: Arc::new(bytes), metadata: &part.metadata, group, leaves: &layout.leaves };
-        let open = || ParquetRecordBatchReader::try_new_with_row_groups(&layout.levels, &groups, batch_rows, selection);
+        let groups =
+            OneGroup { bytes: Arc::new(bytes), metadata: &part.metadata, group, leaves: &layout.leaves };
+        let open = || {
+            ParquetRecordBatchReader::try_new_with_row_groups(&layout.levels, &groups, batch_rows, selection)
+        };
         let reader = guarded(part, open)?;
         Ok(GroupReader { part: Arc::clone(part), reader })
     }
@@ -54,7 +57,9 @@ impl GroupReader {
 fn guarded<T>(part: &Arc<Part>, decode: impl FnOnce() -> ParquetResult<T>) -> Result<T, Fault> {
     match catch_unwind(AssertUnwindSafe(decode)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(Fault::Damaged(Arc::clone(part), part.damaged_by("its data cannot be decoded", error))),
+        Ok(Err(error)) => {
+            Err(Fault::Damaged(Arc::clone(part), part.damaged_by("its data cannot be decoded", error)))
+        }
         Err(_) => Err(Fault::Damaged(Arc::clone(part), part.damaged("its data cannot be decoded"))),
     }
 }
@@ -69,12 +74,15 @@ struct ChunkBytes {
 impl ChunkBytes {
     fn read(part: &Arc<Part>, file: &File, group: usize, leaves: &[usize]) -> Result<ChunkBytes, Fault> {
         let metadata = part.metadata.row_group(group);
-        let mut ranges: Vec<(u64, u64)> = leaves.iter().map(|leaf| metadata.column(*leaf).byte_range()).collect();
+        let mut ranges: Vec<(u64, u64)> =
+            leaves.iter().map(|leaf| metadata.column(*leaf).byte_range()).collect();
         ranges.sort_unstable();
         let mut spans: Vec<(u64, u64)> = Vec::new();
         for (start, bytes) in ranges {
             match spans.last_mut() {
-                Some((_, end)) if start <= end.saturating_add(MAX_GAP_BYTES) => *end = (*end).max(start + bytes),
+                Some((_, end)) if start <= end.saturating_add(MAX_GAP_BYTES) => {
+                    *end = (*end).max(start + bytes)
+                }
                 _ => spans.push((start, start + bytes)),
             }
         }

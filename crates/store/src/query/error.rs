@@ -232,7 +232,8 @@ mod tests {
     #[test]
     fn the_nearest_names_come_first_and_the_hopeless_not_at_all() {
         let names = ["train/loss", "val/loss", "learning_rate", "tokens"];
-        assert_eq!(nearest("train/los", names), ["train/loss", "val/loss"]);
+        assert_eq!(nearest("train/los", names), ["train/loss"]);
+        assert_eq!(nearest("tran/loss", names), ["train/loss", "val/loss"]);
         assert_eq!(nearest("loss", names), ["train/loss", "val/loss"]);
         assert_eq!(nearest("Tokens", names), ["tokens"]);
         assert_eq!(nearest("zzzz", names), Vec::<String>::new());

@@ -396,7 +396,8 @@ mod tests {
 
     #[test]
     fn a_project_pattern_does_not_cross_dots() {
-        let pattern = |parts: [Option<&str>; 3]| ProjectPattern { parts: parts.map(|part| part.map(str::to_owned)) };
+        let pattern =
+            |parts: [Option<&str>; 3]| ProjectPattern { parts: parts.map(|part| part.map(str::to_owned)) };
         let all = pattern([None, None, None]);
         assert!(all.matches("general.default.train-gpt"));
         assert!(!all.matches("general.default"));

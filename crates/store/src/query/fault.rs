@@ -128,7 +128,8 @@ fn skip(path: &Path, error: &QueryError) -> Diagnostic {
 fn restate(error: &QueryError) -> QueryError {
     match error {
         QueryError::Damaged { path, what, source } => {
-            let source = source.as_ref().map(|source| parquet::errors::ParquetError::General(source.to_string()));
+            let source =
+                source.as_ref().map(|source| parquet::errors::ParquetError::General(source.to_string()));
             QueryError::Damaged { path: path.clone(), what: what.clone(), source: source.map(Box::new) }
         }
         other => QueryError::Answer { operation: "list the parts for", source: other.to_string().into() },

@@ -97,17 +97,24 @@ pub(crate) fn parse(text: &str) -> Result<Term, ParseError> {
         Err(ErrMode::Incomplete(_)) => Failure { position: text.len(), expected: END },
     };
     let Failure { position, expected } = failure;
-    Err(ParseError { position, found: found(text, position), expected: expected.to_owned(), text: text.to_owned() })
+    Err(ParseError {
+        position,
+        found: found(text, position),
+        expected: expected.to_owned(),
+        text: text.to_owned(),
+    })
 }
 
 /// Shows what stands at a place: a word, or one other character.
 fn found(text: &str, position: usize) -> String {
     let rest = text.get(position..).unwrap_or_default();
     let Some(first) = rest.chars().next() else { return "the end".to_owned() };
-    let length = if is_word(first) { rest.find(|c| !is_word(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
+    let length =
+        if is_word(first) { rest.find(|c| !is_word(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
     let word: String = rest[..length].chars().take(40).collect();
     let more = if word.len() < length { ".." } else { "" };
-    format!("`{}{more}`", word.escape_debug())
+    let shown: String = word.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+    format!("`{shown}{more}`")
 }
 
 fn is_word(character: char) -> bool {
@@ -180,13 +187,17 @@ fn after_word(input: &mut Input<'_>, position: usize) -> Parsed<Term> {
             "nonce" => texts(input, IdentityTerm::Nonce, Term::Identity),
             "node" => node_condition(input),
             "seq" => seq_condition(input),
-            "project" => equal(input, PROJECT, |text| Some(Term::Identity(IdentityTerm::Project(project(text)?)))),
+            "project" => {
+                equal(input, PROJECT, |text| Some(Term::Identity(IdentityTerm::Project(project(text)?))))
+            }
             "checkpoint" if !compares => Ok(Term::Marker(MarkerTerm::Checkpoint)),
             "artifact" if !compares => Ok(Term::Marker(MarkerTerm::Artifact)),
             "artifact" => texts(input, MarkerTerm::ArtifactNamed, Term::Marker),
             "finished" if !compares => Ok(Term::Finished),
             "job" => texts(input, MarkerTerm::Job, Term::Marker),
-            "execution" => equal(input, TEXT, |text| Some(Term::Record(RecordTerm::Execution(text.to_owned())))),
+            "execution" => {
+                equal(input, TEXT, |text| Some(Term::Record(RecordTerm::Execution(text.to_owned()))))
+            }
             "tag" => equal(input, TEXT, |text| Some(Term::Record(RecordTerm::Tag(text.to_owned())))),
             "process" => process_condition(input),
             "written" => written_condition(input),
@@ -228,11 +239,7 @@ fn equality(input: &mut Input<'_>, mut one: impl FnMut(&mut Input<'_>) -> Parsed
     }
 }
 
-fn equal(
-    input: &mut Input<'_>,
-    expected: &'static str,
-    make: impl Fn(&str) -> Option<Term>,
-) -> Parsed<Term> {
+fn equal(input: &mut Input<'_>, expected: &'static str, make: impl Fn(&str) -> Option<Term>) -> Parsed<Term> {
     let position = start(input)?;
     if operator(input, EQUAL)? != Operator::Compare(Comparison::Equal) {
         return fail(position, EQUAL);

@@ -31,9 +31,6 @@ use crate::query::fault::Fault;
 use crate::query::plan::{FoldPlan, Key, Limits, PlannedPart};
 use crate::query::slots::{Bits, Filler, FoldedColumn};
 
-/// A block is handed on when it has at least this many nodes.
-const BLOCK_SLOTS: usize = 8_192;
-
 /// Up to this many pieces of one run are compared pair by pair.
 const MAX_PAIRS: usize = 64;
 
@@ -68,7 +65,7 @@ impl Merge {
     /// Any [`Fault`] of a part; the merge is of no use after one.
     pub(crate) fn next_block(&mut self) -> Result<Option<Block>, Fault> {
         let mut block = Block::default();
-        while block.seqs.len() < BLOCK_SLOTS {
+        while block.seqs.len() < self.plan.block_slots {
             if !self.step()? {
                 break;
             }
@@ -89,7 +86,8 @@ impl Merge {
             let Some(smallest) = smallest else { return Ok(false) };
             let next = self.waiting.front().and_then(|(low, _)| low.as_ref()).map(|key| (&key.run, key.seq));
             let borders = self.cursors.iter().filter_map(Cursor::border);
-            let horizon = borders.chain(next).min_by(compare).map(|(run, seq)| Key { run: Arc::clone(run), seq });
+            let horizon =
+                borders.chain(next).min_by(compare).map(|(run, seq)| Key { run: Arc::clone(run), seq });
             if horizon.as_ref().is_none_or(|horizon| smallest < *horizon) {
                 let limit = horizon.as_ref().map(|key| (&key.run, key.seq));
                 for cursor in &mut self.cursors {
@@ -200,13 +198,18 @@ impl Block {
         // The sort is stable, so the pieces of one part stay in their order.
         if taken.len() > 1 {
             taken.sort_by(|one, other| {
-                if Arc::ptr_eq(&one.run, &other.run) { std::cmp::Ordering::Equal } else { one.run.cmp(&other.run) }
+                if Arc::ptr_eq(&one.run, &other.run) {
+                    std::cmp::Ordering::Equal
+                } else {
+                    one.run.cmp(&other.run)
+                }
             });
         }
         let mut rest = taken.drain(..).peekable();
         let mut of_run: Vec<Taken> = Vec::new();
         while let Some(piece) = rest.next() {
-            let ends = rest.peek().is_none_or(|next| !Arc::ptr_eq(&next.run, &piece.run) && next.run != piece.run);
+            let ends =
+                rest.peek().is_none_or(|next| !Arc::ptr_eq(&next.run, &piece.run) && next.run != piece.run);
             of_run.push(piece);
             if ends {
                 self.add_run(&mut of_run);
@@ -547,7 +550,9 @@ impl Piece {
     fn meets(&self, other: &Piece) -> bool {
         let ends = |piece: &Piece| piece.seqs().first().copied().zip(piece.seqs().last().copied());
         match (ends(self), ends(other)) {
-            (Some((first, last)), Some((other_first, other_last))) => first <= other_last && other_first <= last,
+            (Some((first, last)), Some((other_first, other_last))) => {
+                first <= other_last && other_first <= last
+            }
             _ => false,
         }
     }
@@ -555,7 +560,10 @@ impl Piece {
 
 /// The smallest and the largest of some values, each with a mark that none of them is missing.
 #[expect(clippy::type_complexity, reason = "two pairs, taken apart at once")]
-fn bounds(array: Option<&Int64Array>, rows: &Range<usize>) -> ((Option<i64>, Option<()>), (Option<i64>, Option<()>)) {
+fn bounds(
+    array: Option<&Int64Array>,
+    rows: &Range<usize>,
+) -> ((Option<i64>, Option<()>), (Option<i64>, Option<()>)) {
     let Some(array) = array else { return ((None, None), (None, None)) };
     if array.null_count() == 0 {
         let values = &array.values()[rows.clone()];
@@ -573,7 +581,9 @@ fn bounds(array: Option<&Int64Array>, rows: &Range<usize>) -> ((Option<i64>, Opt
 fn slots(seqs: &[i64], slot: impl FnMut(i64) -> usize) -> Slots {
     let each: Vec<u32> = seqs.iter().copied().map(slot).map(narrow).collect();
     match (each.first(), each.last()) {
-        (Some(first), Some(last)) if is_strictly_rising(seqs) && (last - first) as usize + 1 == each.len() => {
+        (Some(first), Some(last))
+            if is_strictly_rising(seqs) && (last - first) as usize + 1 == each.len() =>
+        {
             Slots::From(*first as usize)
         }
         _ => Slots::Each(each),

@@ -31,6 +31,8 @@ mod slots;
 mod sort;
 mod spec;
 mod sql;
+#[cfg(test)]
+mod tests;
 
 pub use builder::{Answer, FieldFilter, NodeRow, Query};
 pub use error::{Diagnostic, QueryError};

@@ -16,13 +16,16 @@ use crate::query::spec::{FoldSpec, Known, Layout};
 use crate::schema::{EXECUTION, PROCESS, TAG, WRITE};
 
 /// A range of identities has at least about this many cells to decode: below, a thread more does not pay.
-const CELLS_PER_RANGE: usize = 200_000;
+const CELLS_PER_RANGE: usize = 100_000;
 
 /// Ranges for each thread, so that none waits long for another at the end.
 const RANGES_PER_THREAD: usize = 4;
 
 /// Cells that the cursors of one range may hold decoded, about.
 const MAX_DECODED_CELLS: usize = 32 << 20;
+
+/// Nodes of a block, at least, unless there are no more.
+const BLOCK_SLOTS: usize = 8_192;
 
 /// Rows that are decoded at once from a part.
 const BATCH_ROWS: std::ops::RangeInclusive<usize> = 1_024..=8_192;
@@ -164,8 +167,11 @@ pub(crate) struct FoldPlan {
     layouts: HashMap<(usize, Known), Arc<Layout>>,
     identities: HashMap<(usize, Known), Arc<Layout>>,
     /// Between the ranges, rising.
-    cuts: Vec<Key>,
+    pub(crate) cuts: Vec<Key>,
+    /// Rows that are decoded at once from a part.
     pub(crate) batch_rows: usize,
+    /// A block is handed on when it has at least this many nodes.
+    pub(crate) block_slots: usize,
 }
 
 /// One range of identities with the parts that reach into it.
@@ -195,7 +201,8 @@ impl FoldPlan {
             {
                 continue;
             }
-            let groups = part.groups.iter().enumerate().filter(|(_, group)| group.rows > 0 && limits.allows(group));
+            let groups =
+                part.groups.iter().enumerate().filter(|(_, group)| group.rows > 0 && limits.allows(group));
             let groups: Vec<usize> = groups.map(|(place, _)| place).collect();
             if !groups.is_empty() {
                 let rank = u32::try_from(rank).unwrap_or(u32::MAX);
@@ -211,6 +218,7 @@ impl FoldPlan {
             identities: HashMap::new(),
             cuts: Vec::new(),
             batch_rows: *BATCH_ROWS.end(),
+            block_slots: BLOCK_SLOTS,
         };
         plan.make_layouts()?;
         plan.make_cuts(threads);
@@ -225,9 +233,12 @@ impl FoldPlan {
             for group in groups {
                 let known = known(part, &part.groups[*group]);
                 let key = (part.schema.id, known);
-                let failed = |error| Fault::Damaged(Arc::clone(part), part.damaged_by("its schema cannot be read", error));
+                let failed = |error| {
+                    Fault::Damaged(Arc::clone(part), part.damaged_by("its schema cannot be read", error))
+                };
                 if let Entry::Vacant(entry) = self.layouts.entry(key) {
-                    let layout = Layout::new(&part.schema, &self.spec, &self.records, known).map_err(failed)?;
+                    let layout =
+                        Layout::new(&part.schema, &self.spec, &self.records, known).map_err(failed)?;
                     entry.insert(Arc::new(layout));
                 }
                 if let Entry::Vacant(entry) = self.identities.entry(key) {
@@ -245,7 +256,8 @@ impl FoldPlan {
         for planned in &self.parts {
             for group in &planned.groups {
                 let group = &planned.part.groups[*group];
-                let cells = group.rows * self.layout(&planned.part, group).map_or(1, |layout| layout.leaves.len());
+                let cells =
+                    group.rows * self.layout(&planned.part, group).map_or(1, |layout| layout.leaves.len());
                 total += cells;
                 starts.extend(low_key(group).map(|key| (key, cells)));
             }
@@ -289,7 +301,8 @@ impl FoldPlan {
         };
         let mut parts = Vec::new();
         for planned in &self.parts {
-            let inside = planned.groups.iter().copied().filter(|group| limits.allows(&planned.part.groups[*group]));
+            let inside =
+                planned.groups.iter().copied().filter(|group| limits.allows(&planned.part.groups[*group]));
             let groups: Vec<usize> = inside.collect();
             if !groups.is_empty() {
                 parts.push(PlannedPart { part: Arc::clone(&planned.part), rank: planned.rank, groups });

@@ -22,8 +22,16 @@ pub(crate) enum Predicate {
     Any(Vec<Predicate>),
     Not(Box<Predicate>),
     /// The value compares so with one of the values.
-    Compare { column: usize, side: Side, comparison: Comparison, values: Vec<Scalar> },
-    Has { column: usize, side: Side },
+    Compare {
+        column: usize,
+        side: Side,
+        comparison: Comparison,
+        values: Vec<Scalar>,
+    },
+    Has {
+        column: usize,
+        side: Side,
+    },
     Identity(IdentityTerm),
     Flag(usize),
     Finished,
@@ -102,7 +110,10 @@ impl Binder<'_> {
             }
             None => {
                 let key = key.to_owned();
-                Diagnostic::UnknownField { nearest: nearest(&key, self.fields.types.keys().map(|key| &**key)), key }
+                Diagnostic::UnknownField {
+                    nearest: nearest(&key, self.fields.types.keys().map(|key| &**key)),
+                    key,
+                }
             }
         };
         self.diagnose(diagnostic);

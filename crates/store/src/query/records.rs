@@ -48,7 +48,11 @@ impl RecordColumns {
             .collect();
         for (key, types) in &fields.types {
             if let Some(numeric) = types.numeric() {
-                columns.push(RecordColumn { name: key.to_string(), stored: Arc::clone(key), value_type: numeric });
+                columns.push(RecordColumn {
+                    name: key.to_string(),
+                    stored: Arc::clone(key),
+                    value_type: numeric,
+                });
             }
             if types.has_text() {
                 let name = format!("{key}{TEXT_SUFFIX}");
@@ -60,11 +64,14 @@ impl RecordColumns {
 
     /// Some of the columns, in this order.
     pub(crate) fn project(&self, places: &[usize]) -> RecordColumns {
-        RecordColumns { columns: places.iter().filter_map(|place| self.columns.get(*place)).cloned().collect() }
+        RecordColumns {
+            columns: places.iter().filter_map(|place| self.columns.get(*place)).cloned().collect(),
+        }
     }
 
     pub(crate) fn schema(&self) -> SchemaRef {
-        let fields = self.columns.iter().map(|column| Field::new(&column.name, column.value_type.arrow(), true));
+        let fields =
+            self.columns.iter().map(|column| Field::new(&column.name, column.value_type.arrow(), true));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
@@ -75,7 +82,12 @@ impl RecordColumns {
         }
     }
 
-    fn batch(&self, chunk: &Chunk, spec: &FoldSpec, inexact: &Mutex<Vec<Diagnostic>>) -> Result<RecordBatch, Fault> {
+    fn batch(
+        &self,
+        chunk: &Chunk,
+        spec: &FoldSpec,
+        inexact: &Mutex<Vec<Diagnostic>>,
+    ) -> Result<RecordBatch, Fault> {
         let failed = |error| Fault::answer("assemble", error);
         let rows = chunk.seqs.len();
         let mut keep = Bits::new(rows);

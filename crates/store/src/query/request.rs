@@ -129,8 +129,11 @@ impl Request {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Result<Vec<NodeRow>, Fault> {
         let Some(bound) = self.bind(set, selection, diagnostics)? else { return Ok(Vec::new()) };
-        let gathered =
-            fold_ranges(&bound.plan, Threads(threads()), self.enough(&bound), |block, range: &mut Gathered<NodeRow>| {
+        let gathered = fold_ranges(
+            &bound.plan,
+            Threads(threads()),
+            self.enough(&bound),
+            |block, range: &mut Gathered<NodeRow>| {
                 let mut folded = bound.folded(block, set);
                 let keep = folded.holds(&bound.spec, &bound.predicate);
                 if keep.count() > 0 {
@@ -139,7 +142,8 @@ impl Request {
                     self.trim(range);
                 }
                 Ok(range.rows.len())
-            })?;
+            },
+        )?;
         let mut all = Gathered::default();
         for range in gathered {
             all.rows.extend(range.rows);
@@ -163,11 +167,16 @@ impl Request {
         };
         let shown = ShownColumns::of_query(&keys, &set.fields);
         let schema = shown.schema();
-        let Some(mut bound) = self.bind(set, selection, diagnostics)? else { return Ok((schema, Vec::new())) };
+        let Some(mut bound) = self.bind(set, selection, diagnostics)? else {
+            return Ok((schema, Vec::new()));
+        };
         bound.given.shown = shown;
         let inexact = std::sync::Mutex::new(Vec::new());
-        let gathered =
-            fold_ranges(&bound.plan, Threads(threads()), self.enough(&bound), |block, range: &mut Gathered<RecordBatch>| {
+        let gathered = fold_ranges(
+            &bound.plan,
+            Threads(threads()),
+            self.enough(&bound),
+            |block, range: &mut Gathered<RecordBatch>| {
                 let mut folded = bound.folded(block, set);
                 let keep = folded.holds(&bound.spec, &bound.predicate);
                 if keep.count() > 0 {
@@ -175,7 +184,8 @@ impl Request {
                     range.rows.push(bound.given.shown.batch(&mut folded, &bound.spec, &keep, &inexact)?);
                 }
                 Ok(range.keys.len())
-            })?;
+            },
+        )?;
         diagnostics.extend(inexact.into_inner().unwrap_or_default());
         let mut batches = Vec::new();
         let mut keys = Vec::new();
@@ -256,7 +266,8 @@ impl Request {
                     return BoundSort::Column(binder.spec.column(column), side);
                 }
                 let names = binder.fields.types.keys().map(|key| &**key);
-                let diagnostic = Diagnostic::UnknownSortKey { key: key.clone(), nearest: nearest(column, names) };
+                let diagnostic =
+                    Diagnostic::UnknownSortKey { key: key.clone(), nearest: nearest(column, names) };
                 binder.diagnostics.push(diagnostic);
                 BoundSort::Identity
             }
@@ -337,7 +348,9 @@ impl Bound {
         }
         match self.sort {
             BoundSort::Identity | BoundSort::Name | BoundSort::Nonce => {}
-            BoundSort::Seq => keys.iter_mut().for_each(|key| key.sort = SortValue::of(Some(Value::Int(key.seq)))),
+            BoundSort::Seq => {
+                keys.iter_mut().for_each(|key| key.sort = SortValue::of(Some(Value::Int(key.seq))))
+            }
             BoundSort::Written => keys.iter_mut().for_each(|key| {
                 let written = Some(key.written).filter(|written| *written != i64::MIN);
                 key.sort = SortValue::of(written.map(Value::Int));
@@ -404,7 +417,11 @@ impl RunKey {
 }
 
 /// Puts the rows of batches into an order, which may leave some out.
-fn rearrange(schema: &SchemaRef, batches: Vec<RecordBatch>, places: &[usize]) -> Result<Vec<RecordBatch>, Fault> {
+fn rearrange(
+    schema: &SchemaRef,
+    batches: Vec<RecordBatch>,
+    places: &[usize],
+) -> Result<Vec<RecordBatch>, Fault> {
     if places.is_empty() {
         return Ok(Vec::new());
     }

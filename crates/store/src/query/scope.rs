@@ -146,7 +146,8 @@ impl IdentityScope {
 
     /// Whether names between these can be in scope; `None` is an open end.
     pub(crate) fn allows_names(&self, first: Option<&str>, last: Option<&str>) -> bool {
-        let between = |name: &str| first.is_none_or(|first| first <= name) && last.is_none_or(|last| name <= last);
+        let between =
+            |name: &str| first.is_none_or(|first| first <= name) && last.is_none_or(|last| name <= last);
         self.runs.iter().all(|condition| match condition {
             RunCondition::Names(names) => names.iter().any(|name| between(name)),
             RunCondition::Nodes(nodes) => nodes.iter().any(|node| between(node.name())),
@@ -256,7 +257,8 @@ mod tests {
 
     #[test]
     fn the_outermost_and_bounds_the_identity() {
-        let scope = identity("name in ('a', 'b') and seq >= 3 and seq < 9 and not name = 'b' and val/loss < 2");
+        let scope =
+            identity("name in ('a', 'b') and seq >= 3 and seq < 9 and not name = 'b' and val/loss < 2");
         assert!(scope.allows_run("a", "n") && scope.allows_run("b", "n") && !scope.allows_run("c", "n"));
         assert_eq!(scope.seqs("a", "n"), (3, 8));
         assert!(scope.allows_names(Some("a"), Some("a")) && !scope.allows_names(Some("c"), None));
@@ -283,7 +285,8 @@ mod tests {
 
     #[test]
     fn conditions_on_records_stand_only_beside_the_outermost_and() {
-        let mut terms = conjuncts("tag = 't' and val/loss < 2 and process = 1 and written >= 5 and written < 9");
+        let mut terms =
+            conjuncts("tag = 't' and val/loss < 2 and process = 1 and written >= 5 and written < 9");
         let scope = RecordScope::take(&mut terms).unwrap();
         assert_eq!(terms.len(), 1);
         assert_eq!((scope.tags.as_slice(), scope.processes.as_slice()), (&["t".to_owned()][..], &[1][..]));

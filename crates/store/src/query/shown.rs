@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, StringBuilder, TimestampNanosecondArray,
+    ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, StringBuilder,
+    TimestampNanosecondArray,
 };
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -72,7 +73,9 @@ impl ShownColumns {
 
     /// Some of the columns, in this order.
     pub(crate) fn project(&self, places: &[usize]) -> ShownColumns {
-        ShownColumns { columns: places.iter().filter_map(|place| self.columns.get(*place)).cloned().collect() }
+        ShownColumns {
+            columns: places.iter().filter_map(|place| self.columns.get(*place)).cloned().collect(),
+        }
     }
 
     fn add_field(&mut self, key: &str, fields: &FieldTable) {
@@ -175,7 +178,8 @@ pub(crate) fn written_type() -> DataType {
 /// Notes an integer that is shown as the nearest float, once for each field.
 pub(crate) fn note(inexact: &Mutex<Vec<Diagnostic>>, key: &str, value: i64) {
     let mut notes = inexact.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = |note: &Diagnostic| matches!(note, Diagnostic::InexactInteger { key: noted, .. } if noted == key);
+    let known =
+        |note: &Diagnostic| matches!(note, Diagnostic::InexactInteger { key: noted, .. } if noted == key);
     if !notes.iter().any(known) {
         notes.push(Diagnostic::InexactInteger { key: key.to_owned(), value });
     }

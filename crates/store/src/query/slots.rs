@@ -340,9 +340,21 @@ impl<'a> Filler<'a> {
     /// Offers the rows from `row` on to as many slots from `slot` on.
     pub(crate) fn fill_range(&mut self, source: &Source<'a>, row: usize, slot: usize, count: usize) {
         match source.values {
-            Values::Float(values) => self.fill_words(FLOAT, source.nulls, row, slot, count, &values[row..row + count], |v| v.to_bits()),
+            Values::Float(values) => {
+                self.fill_words(FLOAT, source.nulls, row, slot, count, &values[row..row + count], |v| {
+                    v.to_bits()
+                })
+            }
             Values::Int(values) => {
-                self.fill_words(INT, source.nulls, row, slot, count, &values[row..row + count], i64::cast_unsigned);
+                self.fill_words(
+                    INT,
+                    source.nulls,
+                    row,
+                    slot,
+                    count,
+                    &values[row..row + count],
+                    i64::cast_unsigned,
+                );
             }
             Values::Bool(_) | Values::Text(_) => {
                 for offset in 0..count {
@@ -387,7 +399,9 @@ impl<'a> Filler<'a> {
     ) {
         let column = &mut self.column;
         let tagged = !column.tags.is_empty();
-        let mut words = nulls.map(|nulls| nulls.inner().slice(row, count)).map(|bits| bits.bit_chunks().iter_padded().collect::<Vec<u64>>().into_iter());
+        let mut words = nulls
+            .map(|nulls| nulls.inner().slice(row, count))
+            .map(|bits| bits.bit_chunks().iter_padded().collect::<Vec<u64>>().into_iter());
         let mut start = 0;
         while start < count {
             let width = (count - start).min(64);
@@ -495,8 +509,10 @@ mod tests {
     fn a_cell_that_is_set_stays_whatever_the_alignment() {
         let types = Types::default().with(ValueType::Float);
         for (slot, row, count) in [(0, 0, 300), (5, 0, 200), (63, 1, 130), (64, 64, 64), (100, 7, 1)] {
-            let first: ArrayRef = Arc::new(Float64Array::from_iter((0..400).map(|i| (i % 3 == 0).then_some(f64::from(i)))));
-            let second: ArrayRef = Arc::new(Float64Array::from_iter((0..400).map(|i| (i % 7 != 0).then_some(-f64::from(i)))));
+            let first: ArrayRef =
+                Arc::new(Float64Array::from_iter((0..400).map(|i| (i % 3 == 0).then_some(f64::from(i)))));
+            let second: ArrayRef =
+                Arc::new(Float64Array::from_iter((0..400).map(|i| (i % 7 != 0).then_some(-f64::from(i)))));
             let mut filler = Filler::new(400, types);
             let source = filler.source(&first);
             filler.fill_range(&source, row, slot, count);
@@ -504,10 +520,11 @@ mod tests {
             filler.fill_range(&source, row, slot, count);
             let column = filler.finish();
             for place in 0..400 {
-                let expected = (place >= slot && place < slot + count).then(|| place - slot + row).and_then(|row| {
-                    let value = f64::from(u32::try_from(row).unwrap());
-                    if row % 3 == 0 { Some(value) } else { (row % 7 != 0).then_some(-value) }
-                });
+                let expected =
+                    (place >= slot && place < slot + count).then(|| place - slot + row).and_then(|row| {
+                        let value = f64::from(u32::try_from(row).unwrap());
+                        if row % 3 == 0 { Some(value) } else { (row % 7 != 0).then_some(-value) }
+                    });
                 assert_eq!(column.get(place), expected.map(Value::Float), "{slot} {row} {count} {place}");
             }
         }
@@ -535,7 +552,8 @@ mod tests {
         assert_eq!(values, [&winners[..], &[None]].concat());
         let mut inexact = Vec::new();
         let numbers = column.numbers(ValueType::Float, &Bits::ones(5), |value| inexact.push(value));
-        let expected = Float64Array::from(vec![Some(1.0), Some(9_007_199_254_740_992.0), Some(0.5), None, None]);
+        let expected =
+            Float64Array::from(vec![Some(1.0), Some(9_007_199_254_740_992.0), Some(0.5), None, None]);
         assert_eq!(numbers.as_primitive::<Float64Type>(), &expected);
         assert_eq!(inexact, [big]);
         let texts = column.texts();

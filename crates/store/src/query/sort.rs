@@ -79,7 +79,9 @@ impl SortValue {
 
     pub(crate) fn compare(&self, other: &SortValue, order: Order) -> Ordering {
         let inside = match (self, other) {
-            (SortValue::Number(one), SortValue::Number(other)) => one.partial_cmp(other).unwrap_or(Ordering::Equal),
+            (SortValue::Number(one), SortValue::Number(other)) => {
+                one.partial_cmp(other).unwrap_or(Ordering::Equal)
+            }
             (SortValue::Text(one), SortValue::Text(other)) => one.cmp(other),
             _ => return self.class().cmp(&other.class()),
         };

@@ -41,7 +41,9 @@ pub(crate) enum Flag {
 impl Flag {
     fn column(&self) -> &'static str {
         match self {
-            Flag::True(column) | Flag::Present(column) | Flag::Equals(column, _) | Flag::Lists(column, _) => column,
+            Flag::True(column) | Flag::Present(column) | Flag::Equals(column, _) | Flag::Lists(column, _) => {
+                column
+            }
         }
     }
 }
@@ -157,8 +159,22 @@ impl Layout {
         let sets = spec.sets.iter().map(|set| picker.pick(set)).collect();
         let labels = spec.labels.iter().map(|label| picker.pick(label)).collect();
         let (levels, leaves) = picker.levels()?;
-        let layout =
-            Layout { levels, leaves, name, nonce, seq, process, write, writer, execution, tag, columns, flags, sets, labels };
+        let layout = Layout {
+            levels,
+            leaves,
+            name,
+            nonce,
+            seq,
+            process,
+            write,
+            writer,
+            execution,
+            tag,
+            columns,
+            flags,
+            sets,
+            labels,
+        };
         Ok(layout)
     }
 

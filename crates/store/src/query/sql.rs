@@ -37,7 +37,8 @@ pub(crate) fn sql(
     })?;
     let reports = Reports::default();
     let answer = if Handle::try_current().is_ok() {
-        let outside = thread::scope(|scope| scope.spawn(|| runtime.block_on(run(set, text, &reports))).join());
+        let outside =
+            thread::scope(|scope| scope.spawn(|| runtime.block_on(run(set, text, &reports))).join());
         outside.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     } else {
         runtime.block_on(run(set, text, &reports))

@@ -40,10 +40,7 @@ fn times_bound_the_records() {
             Term::Record(RecordTerm::Written { from: None, until: Some(2 * second) }),
         ])
     );
-    assert_eq!(
-        parsed("written <= 5").term,
-        Term::Record(RecordTerm::Written { from: None, until: Some(6) })
-    );
+    assert_eq!(parsed("written <= 5").term, Term::Record(RecordTerm::Written { from: None, until: Some(6) }));
     assert!(error("written = 5").starts_with("at character 9: expected `<`"));
     assert!(error("written > 'noon'").starts_with("at character 11: expected a time"));
 }

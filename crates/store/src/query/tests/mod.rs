@@ -1,0 +1,12 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod cases;
+mod concurrent;
+mod damage;
+mod foreign;
+mod kit;
+mod oracle;
+mod order;
+mod runs;
+mod scope;
+mod sql;

@@ -1,0 +1,105 @@
+//! The tables of SQL.
+
+use super::kit::{Root, Style, record};
+use crate::field::Scalar;
+use crate::query::QueryError;
+
+fn root() -> Root {
+    let mut root = Root::new();
+    let float = Scalar::Float;
+    root.part(
+        "part-a.parquet",
+        &[
+            record("r", 0, 1, &[("x", float(1.0))]),
+            record("r", 1, 2, &[("x", float(2.0)), ("y", "t".into())]),
+        ],
+        Style::default(),
+    );
+    root.part(
+        "part-b.parquet",
+        &[record("r", 0, 3, &[("x", float(5.0))]), record("s", 0, 4, &[("x", Scalar::Float(f64::NAN))])],
+        Style::default(),
+    );
+    root
+}
+
+fn rows(root: &Root, text: &str) -> Vec<String> {
+    let table = root.reader().sql(text).unwrap();
+    table.rows().map(|row| row.iter().map(ToString::to_string).collect::<Vec<_>>().join("|")).collect()
+}
+
+#[test]
+fn nodes_are_folded_and_records_are_not() {
+    let root = root();
+    assert_eq!(
+        rows(&root, "select name, seq, x from nodes order by name, nonce, seq"),
+        ["r|0|5", "r|1|2", "s|0|NaN"]
+    );
+    assert_eq!(
+        rows(&root, "select _x_seq, x, _x_write from records where _x_name = 'r' order by _x_write"),
+        ["0|1|1", "1|2|2", "0|5|3"]
+    );
+    assert_eq!(rows(&root, "select count(*), count(x), count(\"y::text\") from nodes"), ["3|3|1"]);
+    assert_eq!(
+        rows(&root, "select name, count(*) as n, max(seq) from nodes group by name having count(*) > 1"),
+        ["r|2|1"]
+    );
+    assert_eq!(
+        rows(&root, "select n.x from nodes n join nodes m on n.name = m.name and n.seq = m.seq + 1"),
+        ["2"]
+    );
+    assert_eq!(rows(&root, "select x from nodes where seq = 0 and name in ('r') limit 1"), ["5"]);
+    assert_eq!(rows(&root, "select upper(name) || '!' from nodes where seq between 1 and 7"), ["R!"]);
+    assert_eq!(
+        rows(&root, "select node, written, checkpoint from nodes where name = 's'"),
+        [format!("{}|1970-01-01T00:00:00.000000Z|false", super::kit::node("s", 0).address())]
+    );
+    assert_eq!(rows(&root, "select x from nodes where seq > 0 or name = 's' order by x"), ["2", "NaN"]);
+}
+
+#[test]
+fn identity_and_projection_reach_the_fold() {
+    let root = root();
+    let plan = |text: &str| rows(&root, &format!("explain {text}")).join("\n");
+    let scoped = plan("select x from nodes where name = 's' and seq = 0");
+    assert!(scoped.contains("FoldExec: parts=1"), "{scoped}");
+    assert!(scoped.contains("columns=[name, seq, x]"), "{scoped}");
+    let ordered = plan("select name, nonce, seq from nodes order by name, nonce, seq");
+    assert!(!ordered.contains("SortExec"), "{ordered}");
+    let records = plan("select x from records where _x_name = 's'");
+    assert!(records.contains("RecordsExec: parts=1"), "{records}");
+}
+
+#[test]
+fn sql_asks_and_never_changes() {
+    let root = root();
+    let refused = |text: &str| match root.reader().sql(text).unwrap_err() {
+        QueryError::Sql { what, .. } => what,
+        error => panic!("{error}"),
+    };
+    for text in [
+        "create table t as select 1",
+        "drop table nodes",
+        "insert into nodes values (1)",
+        "set x = 1",
+        "copy nodes to '/tmp/x'",
+    ] {
+        refused(text);
+    }
+    assert!(!std::path::Path::new("/tmp/x").exists());
+    assert!(refused("select zzz from nodes").contains("zzz"));
+    assert!(refused("selec").to_lowercase().contains("sql"));
+}
+
+#[test]
+fn sql_works_on_a_thread_of_another_runtime() {
+    let root = root();
+    let reader = root.reader();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let counted =
+        runtime.block_on(async { reader.sql("select count(*) from nodes").unwrap().rows().next().unwrap() });
+    assert_eq!(counted, [Scalar::Int(3)]);
+    let current = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let counted = current.block_on(async { reader.query().count().unwrap().value });
+    assert_eq!(counted, 3);
+}
