@@ -22,17 +22,12 @@ impl Compute {
             None => (text, None),
         };
         match (kind, index) {
-            ("auto" | "cpu", None) => Ok(Self {
-                device: Device::flex(),
-                name: "cpu",
-            }),
+            ("auto" | "cpu", None) => Ok(Self { device: Device::flex(), name: "cpu" }),
             ("cuda" | "wgpu", _) | ("vulkan" | "metal", None) => Err(DeviceError::NotBuilt {
                 device: text.to_owned(),
                 feature: if kind == "cuda" { "cuda" } else { "wgpu" },
             }),
-            _ => Err(DeviceError::Unknown {
-                device: text.to_owned(),
-            }),
+            _ => Err(DeviceError::Unknown { device: text.to_owned() }),
         }
     }
 

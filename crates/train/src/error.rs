@@ -58,7 +58,7 @@ pub enum TrainError {
         /// The node.
         node: Node,
         /// The nearest older node whose checkpoint is whole.
-        older: Option<Node>,
+        older: Option<Box<Node>>,
         /// The output root.
         root: PathBuf,
         /// What is wrong with it.

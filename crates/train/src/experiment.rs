@@ -128,9 +128,7 @@ impl Tokens {
     #[must_use]
     pub fn on(batch: &Batch, device: &Device) -> Self {
         let shape = [batch.rows, batch.context];
-        let integers = |values: &[i32]| {
-            Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
-        };
+        let integers = |values: &[i32]| Tensor::from_data(TensorData::new(values.to_vec(), shape), device);
         Self {
             inputs: integers(&batch.tokens),
             targets: integers(&batch.targets),
@@ -155,15 +153,10 @@ pub struct KeyValueCache {
 
 /// Mean cross-entropy of `[rows, context, vocabulary]` logits over the targets that count.
 #[must_use]
-pub fn cross_entropy(
-    logits: Tensor<3>,
-    targets: Tensor<2, Int>,
-    weights: Option<Tensor<2>>,
-) -> Tensor<1> {
+pub fn cross_entropy(logits: Tensor<3>, targets: Tensor<2, Int>, weights: Option<Tensor<2>>) -> Tensor<1> {
     let [rows, context, vocabulary] = logits.dims();
     let count = rows * context;
-    let log_probabilities =
-        burn::tensor::activation::log_softmax(logits.reshape([count, vocabulary]), 1);
+    let log_probabilities = burn::tensor::activation::log_softmax(logits.reshape([count, vocabulary]), 1);
     let picked = log_probabilities.gather(1, targets.reshape([count, 1]));
     match weights {
         None => picked.mean().neg(),
@@ -198,12 +191,7 @@ impl<'a> Initial<'a> {
 
     /// Draws from a normal distribution around 0.
     #[must_use]
-    pub fn normal<const D: usize>(
-        &self,
-        path: &str,
-        shape: [usize; D],
-        deviation: f64,
-    ) -> Param<Tensor<D>> {
+    pub fn normal<const D: usize>(&self, path: &str, shape: [usize; D], deviation: f64) -> Param<Tensor<D>> {
         let text = format!("waycairn parameter 1\n{}\n{path}", self.seed);
         let mut generator = ChaCha12Rng::from_seed(*Digest::of(text.as_bytes()).as_bytes());
         let count: usize = shape.iter().product();

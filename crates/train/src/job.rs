@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waycairn_dag::{AddressError, ClockView, Clock, Node, Nonce};
+use waycairn_dag::{AddressError, Clock, ClockView, Node, Nonce};
 use waycairn_store::{ObjectStore, RecordError};
 
 /// How a job begins.
@@ -13,7 +13,7 @@ use waycairn_store::{ObjectStore, RecordError};
 /// | `Branch` | restored from the base | own name, own nonce, seq 0, parent = base |
 /// | `Resume` | restored from the base | the base's own identity |
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// Begin from initial weights.
     Fresh,
     /// Begin a new run from the state of a node.
@@ -63,13 +63,7 @@ struct Prepared<S> {
 impl<S> Job<S> {
     /// Makes a job that will have this name and, unless it resumes, this nonce.
     pub(crate) fn new(store: Arc<ObjectStore>, name: &str, nonce: &str) -> Self {
-        Self {
-            store,
-            name: name.to_owned(),
-            nonce: nonce.to_owned(),
-            prepared: None,
-            ticks: 0,
-        }
+        Self { store, name: name.to_owned(), nonce: nonce.to_owned(), prepared: None, ticks: 0 }
     }
 
     /// Prepares state and node; see [`Mode`].
@@ -91,12 +85,8 @@ impl<S> Job<S> {
             Mode::Resume(base) => (base.clone().with_parent(None), Some(base.clone())),
         };
         let state = initialise(mode)?;
-        self.prepared = Some(Prepared {
-            clock: Clock::new(node),
-            state,
-            waits: recorded.is_some(),
-            recorded,
-        });
+        self.prepared =
+            Some(Prepared { clock: Clock::new(node), state, waits: recorded.is_some(), recorded });
         Ok(())
     }
 

@@ -194,10 +194,7 @@ impl<E: Experiment> Learner for Held<E> {
         let optimizer = self.optimizer.clone();
         let parameters = self.parameters.clone();
         Box::new(move || {
-            Ok(Frozen {
-                weights: weights::weights(&model),
-                moments: take_apart(&optimizer, &parameters)?,
-            })
+            Ok(Frozen { weights: weights::weights(&model), moments: take_apart(&optimizer, &parameters)? })
         })
     }
 
@@ -209,8 +206,7 @@ impl<E: Experiment> Learner for Held<E> {
         if let Some((tensors, scalars)) = saved.optimizer {
             let fresh = optimizer::build(&self.settings, &self.parameters)
                 .map_err(|error| MomentsError::Record(Box::new(error)))?;
-            self.optimizer =
-                put_together(fresh, &self.parameters, tensors, scalars, saved.partial)?;
+            self.optimizer = put_together(fresh, &self.parameters, tensors, scalars, saved.partial)?;
         }
         self.model = model;
         Ok(mismatch)

@@ -7,6 +7,7 @@ mod experiment;
 mod generator;
 mod gpt;
 mod identity;
+mod inspect;
 mod job;
 mod known;
 mod launch;
@@ -34,6 +35,7 @@ pub use experiment::{
     Experiment, ExperimentDescription, Experiments, Initial, KeyValueCache, Tokens, cross_entropy,
 };
 pub use gpt::{Gpt, GptModel};
+pub use inspect::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze};
 pub use job::JobError;
 pub use moments::MomentsError;
 pub use progress::{Event, Progress};

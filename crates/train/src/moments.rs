@@ -98,16 +98,12 @@ pub(crate) fn take_apart(
     optimizer: &ModuleOptimizer,
     parameters: &[Parameter],
 ) -> Result<Moments, MomentsError> {
-    let path_of: HashMap<u64, &str> = parameters
-        .iter()
-        .map(|parameter| (parameter.id.val(), parameter.path.as_str()))
-        .collect();
+    let path_of: HashMap<u64, &str> =
+        parameters.iter().map(|parameter| (parameter.id.val(), parameter.path.as_str())).collect();
     let rename = |key: &str| -> Result<String, MomentsError> {
         key.split_once('.')
             .and_then(|(id, field)| Some(format!("{}.{field}", path_of.get(&id.parse().ok()?)?)))
-            .ok_or_else(|| MomentsError::Foreign {
-                name: key.to_owned(),
-            })
+            .ok_or_else(|| MomentsError::Foreign { name: key.to_owned() })
     };
     let bytes = optimizer.into_bytes().map_err(record_error)?;
     let reader = Reader::from_bytes(bytes).map_err(MomentsError::Pack)?;
@@ -117,10 +113,9 @@ pub(crate) fn take_apart(
     }
     for packed in reader.into_tensors().map_err(MomentsError::Pack)? {
         let (key, dtype, shape, _, bytes) = packed.into_parts().map_err(MomentsError::Pack)?;
-        moments.tensors.push(NamedTensor {
-            name: rename(&key)?,
-            data: TensorData::from_bytes(bytes, shape, dtype),
-        });
+        moments
+            .tensors
+            .push(NamedTensor { name: rename(&key)?, data: TensorData::from_bytes(bytes, shape, dtype) });
     }
     moments.tensors.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(moments)
@@ -138,13 +133,10 @@ pub(crate) fn put_together(
 ) -> Result<ModuleOptimizer, MomentsError> {
     let mut found: HashMap<&str, usize> = HashMap::new();
     // A parameter is a leaf, so no path is a dotted prefix of another.
-    let by_path: BTreeMap<&str, &Parameter> = parameters
-        .iter()
-        .map(|parameter| (parameter.path.as_str(), parameter))
-        .collect();
+    let by_path: BTreeMap<&str, &Parameter> =
+        parameters.iter().map(|parameter| (parameter.path.as_str(), parameter)).collect();
     let owner = |name: &str| -> Option<&Parameter> {
-        name.match_indices('.')
-            .find_map(|(at, _)| by_path.get(&name[..at]).copied())
+        name.match_indices('.').find_map(|(at, _)| by_path.get(&name[..at]).copied())
     };
     let mut packed = Vec::new();
     for (name, view) in file.iter() {
@@ -152,9 +144,7 @@ pub(crate) fn put_together(
             if partial {
                 continue;
             }
-            return Err(MomentsError::Foreign {
-                name: name.to_owned(),
-            });
+            return Err(MomentsError::Foreign { name: name.to_owned() });
         };
         let count: usize = view.shape().iter().product();
         if count != parameter.len {
@@ -194,9 +184,7 @@ pub(crate) fn put_together(
             // Burn finds the group of a restored state by this path.
             writer = writer.with_metadata(&parameter.id.val().to_string(), &parameter.path);
         } else if !partial {
-            return Err(MomentsError::Missing {
-                path: parameter.path.clone(),
-            });
+            return Err(MomentsError::Missing { path: parameter.path.clone() });
         }
     }
     let bytes = writer.into_bytes().map_err(MomentsError::Pack)?;

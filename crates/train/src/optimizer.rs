@@ -12,10 +12,7 @@ use crate::weights::Parameter;
 const LARGEST_PLAIN_SUM: usize = 1 << 21;
 
 /// Makes an optimizer without state: matrices decay, vectors do not.
-pub(crate) fn build(
-    settings: &Settings,
-    parameters: &[Parameter],
-) -> Result<ModuleOptimizer, SettingsError> {
+pub(crate) fn build(settings: &Settings, parameters: &[Parameter]) -> Result<ModuleOptimizer, SettingsError> {
     let [first, second] = settings.pair("betas")?;
     let decay = settings.number("weight_decay")?;
     let config = |decay: f64| {
@@ -25,11 +22,8 @@ pub(crate) fn build(
             .with_epsilon(1e-8)
             .with_weight_decay(decay as f32)
     };
-    let matrices: Vec<ParamId> = parameters
-        .iter()
-        .filter(|parameter| parameter.rank >= 2)
-        .map(|parameter| parameter.id)
-        .collect();
+    let matrices: Vec<ParamId> =
+        parameters.iter().filter(|parameter| parameter.rank >= 2).map(|parameter| parameter.id).collect();
     let plain = ModuleOptimizer::from(config(0.0).build());
     Ok(plain.with_group(ParamGroup::from_ids(matrices), config(decay).build(), None))
 }
@@ -47,32 +41,20 @@ pub(crate) fn global_norm<M: Module>(model: &M, gradients: &GradientsParams) -> 
             };
             let large = gradient.shape().num_elements() > LARGEST_PLAIN_SUM;
             let squares = gradient.square();
-            let sum = if large && D > 1 {
-                squares.sum_dim(D - 1).sum()
-            } else {
-                squares.sum()
-            };
+            let sum = if large && D > 1 { squares.sum_dim(D - 1).sum() } else { squares.sum() };
             self.sum = Some(match self.sum.take() {
                 Some(before) => before + sum,
                 None => sum,
             });
         }
     }
-    let mut squares = Squares {
-        gradients,
-        sum: None,
-    };
+    let mut squares = Squares { gradients, sum: None };
     model.visit(&mut squares);
     squares.sum.map(Tensor::sqrt)
 }
 
 /// Scales all gradients down to a global norm of at most `limit`.
-pub(crate) fn clip<M: Module>(
-    model: &M,
-    gradients: &mut GradientsParams,
-    norm: &Tensor<1>,
-    limit: f64,
-) {
+pub(crate) fn clip<M: Module>(model: &M, gradients: &mut GradientsParams, norm: &Tensor<1>, limit: f64) {
     struct Scale<'a> {
         gradients: &'a mut GradientsParams,
         factor: Tensor<1>,
@@ -87,9 +69,6 @@ pub(crate) fn clip<M: Module>(
     }
     // As PyTorch's clip_grad_norm_: the small number keeps a zero norm harmless.
     let factor = (norm.clone() + 1e-6).recip() * limit;
-    let mut scale = Scale {
-        gradients,
-        factor: factor.clamp_max(1.0),
-    };
+    let mut scale = Scale { gradients, factor: factor.clamp_max(1.0) };
     model.visit(&mut scale);
 }

@@ -56,11 +56,7 @@ pub(crate) enum Want {
     Weights,
 }
 
-fn fill(
-    checkpoint: &Checkpoint,
-    learner: &mut dyn Learner,
-    want: Want,
-) -> Result<Mismatch, CheckpointError> {
+fn fill(checkpoint: &Checkpoint, learner: &mut dyn Learner, want: Want) -> Result<Mismatch, CheckpointError> {
     let folder = checkpoint.folder();
     let weights = checkpoint.model()?;
     let weights = weights.tensors()?;
@@ -77,22 +73,18 @@ fn fill(
         optimizer: optimizer.as_ref().map(|(tensors, scalars)| (tensors, *scalars)),
         partial: want == Want::WhatFits,
     };
-    let mismatch = learner.restore(&saved).map_err(|source| CheckpointError::Optimizer {
-        path: folder.to_owned(),
-        source,
-    })?;
+    let mismatch = learner
+        .restore(&saved)
+        .map_err(|source| CheckpointError::Optimizer { path: folder.to_owned(), source })?;
     if want != Want::WhatFits && !mismatch.is_empty() {
-        return Err(CheckpointError::Mismatch {
-            path: folder.to_owned(),
-            what: mismatch.summary(),
-        });
+        return Err(CheckpointError::Mismatch { path: folder.to_owned(), what: mismatch.summary() });
     }
     Ok(mismatch)
 }
 
 fn damaged(reader: &ObjectReader, node: &Node, source: CheckpointError) -> TrainError {
     TrainError::Checkpoint {
-        older: older(reader, node),
+        older: older(reader, node).map(Box::new),
         node: node.clone(),
         root: reader.root().to_owned(),
         source: Box::new(source),

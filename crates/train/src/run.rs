@@ -158,9 +158,16 @@ pub fn train(
 /// The checkpoint that settings, vocabulary and state are taken from.
 enum Origin {
     None,
-    Branch { node: Node, checkpoint: Box<Checkpoint> },
+    Branch {
+        node: Node,
+        checkpoint: Box<Checkpoint>,
+    },
     /// `node` as asked for, and the newest checkpoint of its run.
-    Resume { node: Node, checkpoint: Box<Checkpoint>, key: Option<RunKey> },
+    Resume {
+        node: Node,
+        checkpoint: Box<Checkpoint>,
+        key: Option<RunKey>,
+    },
 }
 
 impl Origin {
@@ -267,9 +274,8 @@ impl Origin {
 }
 
 fn check_arguments(request: &TrainRequest) -> Result<(), TrainError> {
-    let usage = |what: &str, next: &str| {
-        Err(TrainError::Usage { what: what.to_owned(), next: next.to_owned() })
-    };
+    let usage =
+        |what: &str, next: &str| Err(TrainError::Usage { what: what.to_owned(), next: next.to_owned() });
     if request.base != Base::None && request.preset.is_some() {
         return usage(
             "a preset was given together with a base, whose settings are taken",
@@ -336,7 +342,8 @@ fn resolve(
 
 fn open_data(settings: &Settings, origin: &Origin, rhythm: &Rhythm) -> Result<TextData, TrainError> {
     let tokenizer = settings.text("data.tokenizer")?;
-    let kept = origin.checkpoint().map(Checkpoint::vocabulary).filter(|vocabulary| vocabulary.kind() == tokenizer);
+    let kept =
+        origin.checkpoint().map(Checkpoint::vocabulary).filter(|vocabulary| vocabulary.kind() == tokenizer);
     let reading = match (kept, tokenizer) {
         (Some(vocabulary), _) => Reading::Given(vocabulary.clone()),
         (None, "byte") => Reading::Bytes,

@@ -35,14 +35,7 @@ pub struct SampleOptions {
 
 impl Default for SampleOptions {
     fn default() -> Self {
-        Self {
-            prompt: None,
-            tokens: 300,
-            temperature: 1.0,
-            top_k: None,
-            seed: 0,
-            device: "auto".to_owned(),
-        }
+        Self { prompt: None, tokens: 300, temperature: 1.0, top_k: None, seed: 0, device: "auto".to_owned() }
     }
 }
 
@@ -72,7 +65,8 @@ pub fn sample(
     let checkpoint = restore::open(&reader, node, Depth::Weights)?;
     let experiment = experiments.find(Some(&checkpoint.job().experiment))?;
     let origin = format!("`{}`", checkpoint.config_path().display());
-    let settings = Settings::defaults(Schema::new(experiment.keys())).with_toml(checkpoint.config(), &origin)?;
+    let settings =
+        Settings::defaults(Schema::new(experiment.keys())).with_toml(checkpoint.config(), &origin)?;
     let vocabulary = checkpoint.vocabulary();
     let mut learner = experiment.learner(&settings, vocabulary.len(), compute.device())?;
     restore::restore(&reader, node, &checkpoint, learner.as_mut(), Want::Weights)?;
@@ -99,9 +93,8 @@ pub fn sample(
             fresh = tokens.len() - (context / 2).max(1);
         }
         let logits = learner.next_logits(&tokens[fresh..], &mut cache);
-        let logits = logits.ok_or_else(|| TrainError::CannotSample {
-            experiment: experiment.name().to_owned(),
-        })?;
+        let logits =
+            logits.ok_or_else(|| TrainError::CannotSample { experiment: experiment.name().to_owned() })?;
         fresh = tokens.len();
         tokens.push(chooser.choose(logits));
     }

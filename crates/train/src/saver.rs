@@ -129,12 +129,7 @@ impl Drop for Saver {
     }
 }
 
-fn save(
-    store: &ObjectStore,
-    node: &Node,
-    batch: &Batch,
-    contents: Contents,
-) -> Result<Written, SaveError> {
+fn save(store: &ObjectStore, node: &Node, batch: &Batch, contents: Contents) -> Result<Written, SaveError> {
     let begin = std::time::Instant::now();
     let commit_error = |source| SaveError::Commit { node: node.to_string(), source };
     // A launch that was killed between rename and marker left a folder that does not count.

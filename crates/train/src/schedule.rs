@@ -26,12 +26,7 @@ impl Schedule {
             });
         }
         let decay = settings.optional_integer("decay_steps")?.unwrap_or(steps);
-        Ok(Self {
-            peak,
-            least,
-            warmup,
-            decay: cosine.then_some(decay),
-        })
+        Ok(Self { peak, least, warmup, decay: cosine.then_some(decay) })
     }
 
     /// Returns the rate of step `step`, which counts from 1.
@@ -88,7 +83,8 @@ mod tests {
 
     #[test]
     fn a_constant_schedule_keeps_its_warm_up() {
-        let schedule = schedule(&[("schedule", "constant"), ("warmup", "1"), ("learning_rate", "0.5")]).unwrap();
+        let schedule =
+            schedule(&[("schedule", "constant"), ("warmup", "1"), ("learning_rate", "0.5")]).unwrap();
         assert_eq!((schedule.rate(1), schedule.rate(2), schedule.rate(9999)), (0.25, 0.5, 0.5));
     }
 

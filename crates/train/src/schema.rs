@@ -58,11 +58,7 @@ impl From<[f64; 2]> for Value {
 
 impl From<&str> for Value {
     fn from(value: &str) -> Self {
-        if value == OFF {
-            Self::Off
-        } else {
-            Self::Text(value.to_owned())
-        }
+        if value == OFF { Self::Off } else { Self::Text(value.to_owned()) }
     }
 }
 
@@ -136,10 +132,7 @@ impl Key {
     /// Declares a finite number; a whole number is accepted as well.
     #[must_use]
     pub fn number(path: &'static str, default: f64) -> Self {
-        let kind = Kind::Number {
-            least: f64::MIN,
-            most: f64::MAX,
-        };
+        let kind = Kind::Number { least: f64::MIN, most: f64::MAX };
         Self::new(path, kind, default.into())
     }
 
@@ -164,21 +157,12 @@ impl Key {
     /// Declares two numbers in `0 <= x < 1`.
     #[must_use]
     pub fn pair(path: &'static str, default: [f64; 2]) -> Self {
-        let kind = Kind::Pair {
-            least: 0.0,
-            below: 1.0,
-        };
+        let kind = Kind::Pair { least: 0.0, below: 1.0 };
         Self::new(path, kind, default.into())
     }
 
     fn new(path: &'static str, kind: Kind, default: Value) -> Self {
-        Self {
-            path,
-            kind,
-            may_be_off: false,
-            default,
-            help: "",
-        }
+        Self { path, kind, may_be_off: false, default, help: "" }
     }
 
     /// Sets the least integer that is accepted.
@@ -268,7 +252,7 @@ impl Key {
     }
 
     /// Reads a value of a TOML file; `None` when it is not accepted.
-    pub(crate) fn from_toml(&self, value: &toml::Value) -> Option<Value> {
+    pub(crate) fn read_toml(&self, value: &toml::Value) -> Option<Value> {
         let value = match (&self.kind, value) {
             (_, toml::Value::String(text)) if self.may_be_off && text == OFF => Value::Off,
             (Kind::Integer { .. }, toml::Value::Integer(value)) => {
@@ -295,11 +279,8 @@ impl Key {
     }
 
     /// Reads the text after `--set PATH=`; `None` when it is not accepted.
-    pub(crate) fn from_text(&self, text: &str) -> Option<Value> {
-        let bare = text
-            .strip_prefix('"')
-            .and_then(|rest| rest.strip_suffix('"'))
-            .unwrap_or(text);
+    pub(crate) fn read_text(&self, text: &str) -> Option<Value> {
+        let bare = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
         let value = match &self.kind {
             _ if self.may_be_off && bare == OFF => Value::Off,
             Kind::Integer { .. } => Value::Integer(text.replace('_', "").parse().ok()?),
@@ -308,10 +289,8 @@ impl Key {
             Kind::Choice(_) | Kind::Text => Value::Text(bare.to_owned()),
             Kind::Pair { .. } => {
                 let inner = text.trim().trim_start_matches('[').trim_end_matches(']');
-                let numbers: Vec<f64> = inner
-                    .split(',')
-                    .map(|item| item.trim().parse().ok())
-                    .collect::<Option<_>>()?;
+                let numbers: Vec<f64> =
+                    inner.split(',').map(|item| item.trim().parse().ok()).collect::<Option<_>>()?;
                 Value::Pair(numbers.try_into().ok()?)
             }
         };
@@ -322,9 +301,7 @@ impl Key {
     pub(crate) fn check(&self, value: Value) -> Option<Value> {
         let accepted = match (&self.kind, &value) {
             (_, Value::Off) => self.may_be_off,
-            (Kind::Integer { least }, Value::Integer(value)) => {
-                value >= least && *value <= LARGEST_INTEGER
-            }
+            (Kind::Integer { least }, Value::Integer(value)) => value >= least && *value <= LARGEST_INTEGER,
             (Kind::Number { least, most }, Value::Number(value)) => {
                 value.is_finite() && value >= least && value <= most
             }

@@ -28,11 +28,7 @@ impl Schema {
     /// Joins the trainer's settings with those of an experiment.
     #[must_use]
     pub fn new(experiment: Vec<Key>) -> Self {
-        let keys = trainer_keys()
-            .into_iter()
-            .chain(experiment)
-            .map(|key| (key.path(), key))
-            .collect();
+        let keys = trainer_keys().into_iter().chain(experiment).map(|key| (key.path(), key)).collect();
         Self { keys }
     }
 
@@ -65,10 +61,7 @@ impl Settings {
     /// Starts from the defaults of a schema.
     #[must_use]
     pub fn defaults(schema: Schema) -> Self {
-        let values = schema
-            .keys()
-            .map(|key| (key.path(), key.default_value().clone()))
-            .collect();
+        let values = schema.keys().map(|key| (key.path(), key.default_value().clone())).collect();
         Self { schema, values }
     }
 
@@ -94,10 +87,8 @@ impl Settings {
     ///
     /// [`SettingsError::Unreadable`] when the file cannot be read, else as [`Self::with_toml`].
     pub fn with_file(self, path: &Path) -> Result<Self, SettingsError> {
-        let text = std::fs::read_to_string(path).map_err(|source| SettingsError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
         self.with_toml(&text, &format!("`{}`", path.display()))
     }
 
@@ -115,7 +106,7 @@ impl Settings {
         flatten(&table, "", &mut leaves);
         for (path, value) in leaves {
             let key = self.schema.find(&path, origin)?;
-            let checked = key.from_toml(value);
+            let checked = key.read_toml(value);
             self.accept(&path, checked, &value.to_string(), origin)?;
         }
         Ok(self)
@@ -128,7 +119,7 @@ impl Settings {
     /// [`SettingsError::UnknownPath`], [`SettingsError::BadValue`].
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), SettingsError> {
         let origin = "--set";
-        let checked = self.schema.find(path, origin)?.from_text(text);
+        let checked = self.schema.find(path, origin)?.read_text(text);
         self.accept(path, checked, text, origin)
     }
 
@@ -257,8 +248,7 @@ impl Settings {
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         let mut open = "";
-        let (plain, nested): (Vec<_>, Vec<_>) =
-            self.values.iter().partition(|(path, _)| !path.contains('.'));
+        let (plain, nested): (Vec<_>, Vec<_>) = self.values.iter().partition(|(path, _)| !path.contains('.'));
         for (path, value) in plain.into_iter().chain(nested) {
             let (table, name) = path.split_once('.').unwrap_or(("", path));
             if table != open {
@@ -440,9 +430,7 @@ impl SettingsError {
 }
 
 fn absent(path: &str) -> SettingsError {
-    SettingsError::Absent {
-        path: path.to_owned(),
-    }
+    SettingsError::Absent { path: path.to_owned() }
 }
 
 /// The settings that every experiment has.
@@ -458,7 +446,10 @@ fn trainer_keys() -> Vec<Key> {
         Key::integer("decay_steps", 1).at_least(1).off().help("step at which the cosine ends; off: the last"),
         Key::pair("betas", [0.9, 0.99]).help("decay of the optimizer's two moments"),
         Key::number("weight_decay", 0.1).between(0.0, f64::MAX).help("decoupled decay of matrices"),
-        Key::number("clip", 1.0).between(f64::MIN_POSITIVE, f64::MAX).or_off().help("largest global gradient norm"),
+        Key::number("clip", 1.0)
+            .between(f64::MIN_POSITIVE, f64::MAX)
+            .or_off()
+            .help("largest global gradient norm"),
         Key::choice("schedule", "cosine", &["constant", "cosine"]).help("learning rate after warm-up"),
         Key::integer("report_every", 1).at_least(1).help("steps between records of train/*"),
         Key::integer("eval_every", 20).at_least(1).or_off().help("steps between validations"),
@@ -484,11 +475,7 @@ fn trainer_keys() -> Vec<Key> {
 /// Collects the leaves of a TOML table under their dotted paths.
 fn flatten<'a>(table: &'a toml::Table, prefix: &str, leaves: &mut Vec<(String, &'a toml::Value)>) {
     for (name, value) in table {
-        let path = if prefix.is_empty() {
-            name.clone()
-        } else {
-            format!("{prefix}.{name}")
-        };
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
         match value {
             toml::Value::Table(inner) => flatten(inner, &path, leaves),
             leaf => leaves.push((path, leaf)),

@@ -132,12 +132,8 @@ impl<'a> Trainer<'a> {
     /// Makes a trainer for a job that is set up.
     pub(crate) fn new(job: Job<TrainState>, tools: Tools<'a>) -> Result<Self, TrainError> {
         let rhythm = Rhythm::new(tools.settings)?;
-        let loader = Loader::new(
-            Arc::clone(&tools.data),
-            &tools.fingerprint,
-            job.state()?.offset,
-            job.view()?,
-        );
+        let loader =
+            Loader::new(Arc::clone(&tools.data), &tools.fingerprint, job.state()?.offset, job.view()?);
         let context = tools.fingerprint.context;
         let plan = ValidationPlan::new(
             tools.data.split_len(Split::Validation),
@@ -260,7 +256,8 @@ impl<'a> Trainer<'a> {
             || number.is_multiple_of(self.rhythm.report_every)
             || due(number, self.rhythm.checkpoint_every);
         let look = noted || self.rhythm.skip_nonfinite || self.tools.eager;
-        let read = |pending: Option<crate::learner::Pending>| pending.map_or(f64::NAN, |number| number.read());
+        let read =
+            |pending: Option<crate::learner::Pending>| pending.map_or(f64::NAN, |number| number.read());
         let seen = look.then(|| (read(loss), read(norm)));
         let finite = seen.is_none_or(|(loss, norm)| loss.is_finite() && norm.is_finite());
         let rate = self.schedule.rate(number);
@@ -291,11 +288,8 @@ impl<'a> Trainer<'a> {
             self.record(&node, &[("train/skipped", skipped)]);
             return Ok(());
         }
-        let fields = [
-            ("train/loss", loss.into()),
-            ("train/grad_norm", norm.into()),
-            ("train/step", scalar(step)),
-        ];
+        let fields =
+            [("train/loss", loss.into()), ("train/grad_norm", norm.into()), ("train/step", scalar(step))];
         self.job.store().value(&node, &fields)?;
         self.saver.wait()?;
         self.job.store().flush()?;

@@ -128,10 +128,7 @@ pub(crate) fn weights<M: Module>(model: &M) -> Vec<NamedTensor> {
         }
 
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.found.push(NamedTensor {
-                name: self.path.dotted(),
-                data: param.val().inner().into_data(),
-            });
+            self.found.push(NamedTensor { name: self.path.dotted(), data: param.val().inner().into_data() });
         }
     }
     let mut copy = Copy::default();
@@ -184,20 +181,11 @@ pub(crate) fn load<M: Module>(model: M, file: &SafeTensors<'_>) -> (M, Mismatch)
             Param::from_mapped_value(id, new, mapper)
         }
     }
-    let mut load = Load {
-        path: Path::default(),
-        file,
-        seen: BTreeSet::new(),
-        mismatch: Mismatch::default(),
-    };
+    let mut load = Load { path: Path::default(), file, seen: BTreeSet::new(), mismatch: Mismatch::default() };
     let model = model.map(&mut load);
     let mut mismatch = load.mismatch;
-    mismatch.unexpected = file
-        .names()
-        .into_iter()
-        .filter(|name| !load.seen.contains(*name))
-        .map(str::to_owned)
-        .collect();
+    mismatch.unexpected =
+        file.names().into_iter().filter(|name| !load.seen.contains(*name)).map(str::to_owned).collect();
     mismatch.unexpected.sort();
     (model, mismatch)
 }
@@ -207,12 +195,7 @@ pub(crate) fn digest(tensors: &[NamedTensor]) -> Option<Digest> {
     let names: Option<Vec<&'static str>> =
         tensors.iter().map(|tensor| dtype_name(tensor.data.dtype())).collect();
     Some(digest_tensors(tensors.iter().zip(names?).map(|(tensor, dtype)| {
-        (
-            tensor.name.as_str(),
-            dtype,
-            tensor.data.shape().as_slice(),
-            tensor.data.as_bytes(),
-        )
+        (tensor.name.as_str(), dtype, tensor.data.shape().as_slice(), tensor.data.as_bytes())
     })))
 }
 

@@ -88,18 +88,11 @@ pub enum CheckpointError {
 
 impl CheckpointError {
     pub(super) fn io(operation: &'static str, path: &Path, source: std::io::Error) -> Self {
-        Self::Io {
-            operation,
-            path: path.to_owned(),
-            source,
-        }
+        Self::Io { operation, path: path.to_owned(), source }
     }
 
     pub(super) fn malformed(path: &Path, what: impl ToString) -> Self {
-        Self::Malformed {
-            path: path.to_owned(),
-            what: what.to_string(),
-        }
+        Self::Malformed { path: path.to_owned(), what: what.to_string() }
     }
 
     /// Whether the bytes on disk are not those that were written.

@@ -53,21 +53,13 @@ impl Checkpoint {
             let path = folder.join(name);
             let found = length(&path)?;
             if found != entry.bytes {
-                return Err(CheckpointError::Size {
-                    path,
-                    expected: entry.bytes,
-                    found,
-                });
+                return Err(CheckpointError::Size { path, expected: entry.bytes, found });
             }
             if depth == Depth::Whole || name != OPTIMIZER {
                 let found = Digest::of_file(&path)
                     .map_err(|error| CheckpointError::io("read", &path, error.source))?;
                 if found != entry.sha256 {
-                    return Err(CheckpointError::Corrupt {
-                        path,
-                        expected: entry.sha256,
-                        found,
-                    });
+                    return Err(CheckpointError::Corrupt { path, expected: entry.sha256, found });
                 }
             }
         }
@@ -92,9 +84,8 @@ impl Checkpoint {
         let path = self.folder.join(RNG);
         let bytes = map(&path)?;
         let malformed = |error: std::io::Error| CheckpointError::malformed(&path, error);
-        let values: Vec<u64> = npyz::NpyFile::new(&bytes[..])
-            .and_then(npyz::NpyFile::into_vec)
-            .map_err(malformed)?;
+        let values: Vec<u64> =
+            npyz::NpyFile::new(&bytes[..]).and_then(npyz::NpyFile::into_vec).map_err(malformed)?;
         match values[..] {
             [_, step] if step == self.state.step => Ok(()),
             _ => Err(CheckpointError::malformed(
@@ -153,16 +144,12 @@ pub(crate) struct TensorFile {
 
 impl TensorFile {
     fn open(path: &Path) -> Result<Self, CheckpointError> {
-        Ok(Self {
-            map: map(path)?,
-            path: path.to_owned(),
-        })
+        Ok(Self { map: map(path)?, path: path.to_owned() })
     }
 
     /// Reads the header; the tensors are views of the mapping.
     pub(crate) fn tensors(&self) -> Result<SafeTensors<'_>, CheckpointError> {
-        SafeTensors::deserialize(&self.map)
-            .map_err(|error| CheckpointError::malformed(&self.path, error))
+        SafeTensors::deserialize(&self.map).map_err(|error| CheckpointError::malformed(&self.path, error))
     }
 }
 
@@ -171,9 +158,7 @@ fn length(path: &Path) -> Result<u64, CheckpointError> {
         Ok(metadata) if metadata.is_file() => Ok(metadata.len()),
         Ok(_) => Err(CheckpointError::malformed(path, "it is not a file")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(CheckpointError::Missing {
-                path: path.to_owned(),
-            })
+            Err(CheckpointError::Missing { path: path.to_owned() })
         }
         Err(error) => Err(CheckpointError::io("look at", path, error)),
     }
@@ -182,9 +167,7 @@ fn length(path: &Path) -> Result<u64, CheckpointError> {
 fn map(path: &Path) -> Result<FileMap, CheckpointError> {
     length(path)?;
     FileMap::open(path).map_err(|error| match error {
-        MapError::Io {
-            operation, source, ..
-        } => CheckpointError::io(operation, path, source),
+        MapError::Io { operation, source, .. } => CheckpointError::io(operation, path, source),
         other => CheckpointError::malformed(path, other),
     })
 }
@@ -206,11 +189,9 @@ fn json<T: DeserializeOwned>(path: &Path) -> Result<T, CheckpointError> {
         // A newer version may have fields that this one does not know; say that, not "unknown field".
         let found = serde_json::from_str::<Versioned>(&text).ok();
         match found {
-            Some(Versioned { version }) if version > 1 => CheckpointError::Version {
-                path: path.to_owned(),
-                found: version,
-                supported: 1,
-            },
+            Some(Versioned { version }) if version > 1 => {
+                CheckpointError::Version { path: path.to_owned(), found: version, supported: 1 }
+            }
             _ => CheckpointError::malformed(path, error),
         }
     })
@@ -223,11 +204,7 @@ struct Versioned {
 
 fn version(path: &Path, found: u32, supported: u32) -> Result<(), CheckpointError> {
     if found > supported {
-        return Err(CheckpointError::Version {
-            path: path.to_owned(),
-            found,
-            supported,
-        });
+        return Err(CheckpointError::Version { path: path.to_owned(), found, supported });
     }
     Ok(())
 }

@@ -32,11 +32,7 @@ pub(crate) fn write_tensors(tensors: &[NamedTensor], into: &mut impl Write) -> i
         let dtype = dtype_name(tensor.data.dtype())
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, tensor.name.clone()))?;
         let end = offset + tensor.data.as_bytes().len() as u64;
-        let entry = Entry {
-            dtype,
-            shape: tensor.data.shape().as_slice(),
-            data_offsets: [offset, end],
-        };
+        let entry = Entry { dtype, shape: tensor.data.shape().as_slice(), data_offsets: [offset, end] };
         if index > 0 {
             header.push(b',');
         }
@@ -68,18 +64,9 @@ mod tests {
     #[test]
     fn the_reference_reader_opens_it_and_equal_tensors_give_equal_bytes() {
         let tensors = vec![
-            NamedTensor {
-                name: "b".to_owned(),
-                data: TensorData::new(vec![1.0_f32, 2.0, 3.0], [3]),
-            },
-            NamedTensor {
-                name: "a\"x".to_owned(),
-                data: TensorData::new(vec![4.0_f64], [1, 1]),
-            },
-            NamedTensor {
-                name: "empty".to_owned(),
-                data: TensorData::new(Vec::<f32>::new(), [0, 2]),
-            },
+            NamedTensor { name: "b".to_owned(), data: TensorData::new(vec![1.0_f32, 2.0, 3.0], [3]) },
+            NamedTensor { name: "a\"x".to_owned(), data: TensorData::new(vec![4.0_f64], [1, 1]) },
+            NamedTensor { name: "empty".to_owned(), data: TensorData::new(Vec::<f32>::new(), [0, 2]) },
         ];
         let mut bytes = Vec::new();
         write_tensors(&tensors, &mut bytes).unwrap();

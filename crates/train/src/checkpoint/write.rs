@@ -45,21 +45,15 @@ pub(crate) struct Written {
 ///
 /// None of its own: the folder's stager syncs every file before it gives the folder its name.
 pub(crate) fn write(folder: &Path, contents: Contents) -> Result<Written, CheckpointError> {
-    let frozen = (contents.snapshot)().map_err(|source| CheckpointError::Optimizer {
-        path: folder.to_owned(),
-        source,
-    })?;
-    let model_sha256 = weights::digest(&frozen.weights).ok_or_else(|| CheckpointError::Format {
-        name: MODEL.to_owned(),
-    })?;
+    let frozen = (contents.snapshot)()
+        .map_err(|source| CheckpointError::Optimizer { path: folder.to_owned(), source })?;
+    let model_sha256 =
+        weights::digest(&frozen.weights).ok_or_else(|| CheckpointError::Format { name: MODEL.to_owned() })?;
     let mut state = contents.state;
     state.optimizer = frozen.moments.scalars;
     let node = state.node.clone();
 
-    let mut writer = FolderWriter {
-        folder,
-        files: BTreeMap::new(),
-    };
+    let mut writer = FolderWriter { folder, files: BTreeMap::new() };
     writer.tensors(MODEL, &frozen.weights)?;
     writer.tensors(OPTIMIZER, &frozen.moments.tensors)?;
     writer.json(STATE, &state)?;
@@ -68,26 +62,15 @@ pub(crate) fn write(folder: &Path, contents: Contents) -> Result<Written, Checkp
     writer.json(TOKENIZER, contents.tokenizer.as_ref())?;
     writer.json(JOB, contents.job.as_ref())?;
     let bytes = writer.files.values().map(|entry| entry.bytes).sum();
-    let manifest = Manifest {
-        version: manifest::VERSION,
-        node,
-        files: std::mem::take(&mut writer.files),
-    };
+    let manifest = Manifest { version: manifest::VERSION, node, files: std::mem::take(&mut writer.files) };
     writer.json(MANIFEST, &manifest)?;
-    Ok(Written {
-        model_sha256,
-        bytes,
-    })
+    Ok(Written { model_sha256, bytes })
 }
 
 /// Seed and step as an array of two 64-bit numbers. Every generator is reseeded from (seed,
 /// stream, step, micro) before use, so this is the whole of the random state.
 fn rng(into: &mut dyn Write, seed: u64, step: u64) -> std::io::Result<()> {
-    let mut writer = npyz::WriteOptions::<u64>::new()
-        .default_dtype()
-        .shape(&[2])
-        .writer(into)
-        .begin_nd()?;
+    let mut writer = npyz::WriteOptions::<u64>::new().default_dtype().shape(&[2]).writer(into).begin_nd()?;
     writer.extend([seed, step])?;
     writer.finish()
 }
@@ -108,11 +91,7 @@ impl FolderWriter<'_> {
             let path = path.clone();
             move |source| CheckpointError::io(operation, &path, source)
         };
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(io("create"))?;
+        let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(io("create"))?;
         let mut writer = DigestWriter::new(BufWriter::with_capacity(1 << 20, file));
         fill(&mut writer).map_err(io("write"))?;
         writer.flush().map_err(io("write"))?;
@@ -129,13 +108,8 @@ impl FolderWriter<'_> {
     }
 
     fn tensors(&mut self, name: &str, tensors: &[NamedTensor]) -> Result<(), CheckpointError> {
-        if let Some(odd) = tensors
-            .iter()
-            .find(|tensor| weights::dtype_name(tensor.data.dtype()).is_none())
-        {
-            return Err(CheckpointError::Format {
-                name: odd.name.clone(),
-            });
+        if let Some(odd) = tensors.iter().find(|tensor| weights::dtype_name(tensor.data.dtype()).is_none()) {
+            return Err(CheckpointError::Format { name: odd.name.clone() });
         }
         self.file(name, |mut into| write_tensors(tensors, &mut into))
     }

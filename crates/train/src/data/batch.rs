@@ -85,11 +85,9 @@ impl Batch {
     /// Returns the digest of the batch, recorded as `data/batch_sha256`.
     #[must_use]
     pub fn sha256(&self) -> Digest {
-        digest_tensors(
-            self.tensors()
-                .iter()
-                .map(|tensor| (tensor.name.as_str(), tensor.dtype, tensor.shape.as_slice(), tensor.bytes.as_slice())),
-        )
+        digest_tensors(self.tensors().iter().map(|tensor| {
+            (tensor.name.as_str(), tensor.dtype, tensor.shape.as_slice(), tensor.bytes.as_slice())
+        }))
     }
 }
 

@@ -47,7 +47,9 @@ pub enum DataError {
         offset: u64,
     },
     /// A character is not in the vocabulary.
-    #[error("{origin} holds the character {character:?} at byte {offset}, which the vocabulary does not have")]
+    #[error(
+        "{origin} holds the character {character:?} at byte {offset}, which the vocabulary does not have"
+    )]
     OutsideVocabulary {
         /// The file, or the prompt.
         origin: String,
@@ -83,7 +85,9 @@ impl DataError {
             }
             Self::Empty { .. } => "give a text with something in it".to_owned(),
             Self::TooShort { split, .. } => {
-                format!("give a longer text, a smaller `data.context`, or change `data.split` so that the {split} part grows")
+                format!(
+                    "give a longer text, a smaller `data.context`, or change `data.split` so that the {split} part grows"
+                )
             }
             Self::NotUtf8 { .. } => {
                 "convert the file to UTF-8, or train on bytes with `--set data.tokenizer=byte`".to_owned()
@@ -91,9 +95,7 @@ impl DataError {
             Self::OutsideVocabulary { .. } => {
                 "leave that character out, or train with a vocabulary that has it".to_owned()
             }
-            Self::TooManyCharacters { .. } => {
-                "train on bytes with `--set data.tokenizer=byte`".to_owned()
-            }
+            Self::TooManyCharacters { .. } => "train on bytes with `--set data.tokenizer=byte`".to_owned(),
             Self::Changed { .. } => {
                 "put the old data back, or go on with the new data with `--allow-changed-data`".to_owned()
             }

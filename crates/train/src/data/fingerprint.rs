@@ -65,7 +65,11 @@ impl Fingerprint {
         };
         compare("the text's size", saved.bytes.to_string(), self.bytes.to_string());
         compare("the text's SHA-256", saved.content_sha256.to_string(), self.content_sha256.to_string());
-        compare("the vocabulary's SHA-256", saved.tokenizer_sha256.to_string(), self.tokenizer_sha256.to_string());
+        compare(
+            "the vocabulary's SHA-256",
+            saved.tokenizer_sha256.to_string(),
+            self.tokenizer_sha256.to_string(),
+        );
         if whole == Whole::Yes {
             compare("the training part", saved.train_tokens.to_string(), self.train_tokens.to_string());
             compare("seed", saved.seed.to_string(), self.seed.to_string());
@@ -74,11 +78,7 @@ impl Fingerprint {
             compare("batch_size", saved.batch_size.to_string(), self.batch_size.to_string());
             compare("accumulate", saved.accumulate.to_string(), self.accumulate.to_string());
         }
-        if differences.is_empty() {
-            Ok(())
-        } else {
-            Err(DataError::Changed { differences })
-        }
+        if differences.is_empty() { Ok(()) } else { Err(DataError::Changed { differences }) }
     }
 }
 

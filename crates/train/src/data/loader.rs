@@ -27,12 +27,7 @@ pub(crate) struct Loader {
 
 impl Loader {
     /// Follows `view` through the stream that `fingerprint` describes.
-    pub(crate) fn new(
-        data: Arc<TextData>,
-        fingerprint: &Fingerprint,
-        offset: u64,
-        view: ClockView,
-    ) -> Self {
+    pub(crate) fn new(data: Arc<TextData>, fingerprint: &Fingerprint, offset: u64, view: ClockView) -> Self {
         Self {
             data,
             plan: TrainPlan::new(fingerprint),

@@ -33,11 +33,7 @@ pub(crate) struct Examples {
 impl Examples {
     /// `windows` is at least 1.
     pub(crate) fn new(key: &Digest, order: Order, windows: u64) -> Self {
-        Self {
-            order,
-            windows: windows.max(1),
-            generator: ChaCha8Rng::from_seed(*key.as_bytes()),
-        }
+        Self { order, windows: windows.max(1), generator: ChaCha8Rng::from_seed(*key.as_bytes()) }
     }
 
     /// Returns the window of an example, below the number of windows.
@@ -76,11 +72,7 @@ impl Permutation {
             *key = generator.next_u64();
         }
         let bits = u64::BITS - (count - 1).leading_zeros();
-        Self {
-            keys,
-            half_bits: bits.div_ceil(2).max(1),
-            count,
-        }
+        Self { keys, half_bits: bits.div_ceil(2).max(1), count }
     }
 
     fn apply(&self, index: u64) -> u64 {

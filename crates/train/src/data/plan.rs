@@ -47,16 +47,10 @@ impl TrainPlan {
     pub(crate) fn window(&self, example: u64) -> Window {
         let window = self.examples.window(example);
         match self.order {
-            Order::Random => Window {
-                start: window,
-                len: self.context,
-            },
+            Order::Random => Window { start: window, len: self.context },
             Order::Shuffled => {
                 let start = window * self.context;
-                Window {
-                    start,
-                    len: self.context.min(self.tokens - 1 - start),
-                }
+                Window { start, len: self.context.min(self.tokens - 1 - start) }
             }
         }
     }
@@ -64,9 +58,7 @@ impl TrainPlan {
     /// Returns the windows of a position.
     pub(crate) fn windows(&self, position: u64) -> Vec<Window> {
         let first = position.wrapping_mul(self.rows);
-        (first..first.wrapping_add(self.rows))
-            .map(|example| self.window(example))
-            .collect()
+        (first..first.wrapping_add(self.rows)).map(|example| self.window(example)).collect()
     }
 }
 
@@ -93,16 +85,11 @@ impl ValidationPlan {
                     let wide = u128::from(last) * u128::from(index) / u128::from(wanted - 1);
                     wide as u64
                 };
-                Window {
-                    start,
-                    len: context,
-                }
+                Window { start, len: context }
             })
             .collect();
         let rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
-        Self {
-            batches: windows.chunks(rows).map(<[Window]>::to_vec).collect(),
-        }
+        Self { batches: windows.chunks(rows).map(<[Window]>::to_vec).collect() }
     }
 
     /// Returns the batches in order.

@@ -26,11 +26,7 @@ impl Source {
     /// Reads `data.source`; `embedded:<digest>` is the resolved form of `embedded`.
     pub(crate) fn parse(text: &str) -> Self {
         let head = text.split_once(':').map_or(text, |(head, _)| head);
-        if head == EMBEDDED_NAME {
-            Self::Embedded
-        } else {
-            Self::File(PathBuf::from(text))
-        }
+        if head == EMBEDDED_NAME { Self::Embedded } else { Self::File(PathBuf::from(text)) }
     }
 
     /// Returns the form that goes into resolved settings: an absolute path, or the digest of the
@@ -39,10 +35,9 @@ impl Source {
     pub(crate) fn resolved(&self) -> String {
         match self {
             Self::Embedded => format!("{EMBEDDED_NAME}:{}", Digest::of(EMBEDDED.as_bytes())),
-            Self::File(path) => std::path::absolute(path)
-                .unwrap_or_else(|_| path.clone())
-                .to_string_lossy()
-                .into_owned(),
+            Self::File(path) => {
+                std::path::absolute(path).unwrap_or_else(|_| path.clone()).to_string_lossy().into_owned()
+            }
         }
     }
 
@@ -134,9 +129,8 @@ impl TextData {
             Reading::Bytes => Vocabulary::Byte,
             Reading::OwnCharacters => {
                 let text = utf8(&bytes, &origin)?;
-                Vocabulary::of_text(text).ok_or_else(|| DataError::TooManyCharacters {
-                    origin: origin.clone(),
-                })?
+                Vocabulary::of_text(text)
+                    .ok_or_else(|| DataError::TooManyCharacters { origin: origin.clone() })?
             }
         };
         let tokens = tokens(&bytes, &vocabulary, &origin)?;
@@ -152,11 +146,6 @@ impl TextData {
             tokens,
             vocabulary: Arc::new(vocabulary),
         })
-    }
-
-    /// Returns how the text is called in messages.
-    pub(crate) fn origin(&self) -> &str {
-        &self.origin
     }
 
     /// Returns the vocabulary.
@@ -238,18 +227,14 @@ fn map(path: &Path) -> Result<FileMap, DataError> {
     };
     let metadata = std::fs::metadata(path).map_err(|error| unreadable(Box::new(error)))?;
     if !metadata.is_file() {
-        return Err(DataError::NotAFile {
-            path: path.to_owned(),
-        });
+        return Err(DataError::NotAFile { path: path.to_owned() });
     }
     FileMap::open(path).map_err(|error| unreadable(Box::new(error)))
 }
 
 fn utf8<'a>(bytes: &'a [u8], origin: &str) -> Result<&'a str, DataError> {
-    std::str::from_utf8(bytes).map_err(|error| DataError::NotUtf8 {
-        origin: origin.to_owned(),
-        offset: error.valid_up_to() as u64,
-    })
+    std::str::from_utf8(bytes)
+        .map_err(|error| DataError::NotUtf8 { origin: origin.to_owned(), offset: error.valid_up_to() as u64 })
 }
 
 fn tokens(bytes: &[u8], vocabulary: &Vocabulary, origin: &str) -> Result<Tokens, DataError> {

@@ -37,10 +37,7 @@ impl Vocabulary {
             for byte in text.bytes() {
                 seen[usize::from(byte & 0x7f)] = true;
             }
-            (0_u8..128)
-                .filter(|byte| seen[usize::from(*byte)])
-                .map(char::from)
-                .collect()
+            (0_u8..128).filter(|byte| seen[usize::from(*byte)]).map(char::from).collect()
         } else {
             let distinct: BTreeSet<char> = text.chars().collect();
             distinct.into_iter().collect::<Vec<char>>()
@@ -111,10 +108,7 @@ impl Vocabulary {
                     let found = characters.binary_search(&character).ok();
                     found
                         .and_then(|token| u16::try_from(token).ok())
-                        .ok_or(Outside {
-                            character,
-                            offset: offset as u64,
-                        })
+                        .ok_or(Outside { character, offset: offset as u64 })
                 })
                 .collect(),
         }
@@ -128,10 +122,9 @@ impl Vocabulary {
                 let bytes: Vec<u8> = tokens.iter().map(|token| (token & 0xff) as u8).collect();
                 String::from_utf8_lossy(&bytes).into_owned()
             }
-            Self::Character { characters } => tokens
-                .iter()
-                .filter_map(|token| characters.get(*token as usize))
-                .collect(),
+            Self::Character { characters } => {
+                tokens.iter().filter_map(|token| characters.get(*token as usize)).collect()
+            }
         }
     }
 }

@@ -43,7 +43,7 @@ impl Shape {
             bias: settings.switch("model.bias")?,
             tied: settings.switch("model.tied")?,
         };
-        if shape.width % shape.heads != 0 {
+        if !shape.width.is_multiple_of(shape.heads) {
             return Err(SettingsError::Conflict {
                 what: format!(
                     "`model.width` is {}, which `model.heads` = {} does not divide",
@@ -106,10 +106,7 @@ impl Experiment for Gpt {
             all
         };
         vec![
-            Preset {
-                name: "tiny",
-                values: Vec::new(),
-            },
+            Preset { name: "tiny", values: Vec::new() },
             Preset {
                 name: "nanogpt-cpu",
                 values: character(
@@ -156,12 +153,7 @@ impl Experiment for Gpt {
         model.forward(tokens)
     }
 
-    fn next_logits(
-        &self,
-        model: &GptModel,
-        tokens: &[u32],
-        cache: &mut KeyValueCache,
-    ) -> Option<Vec<f32>> {
+    fn next_logits(&self, model: &GptModel, tokens: &[u32], cache: &mut KeyValueCache) -> Option<Vec<f32>> {
         model.next_logits(tokens, cache)
     }
 }

@@ -14,27 +14,27 @@ const MASKED: f32 = -1e9;
 
 /// A linear map `[.., inputs] -> [.., outputs]`.
 #[derive(Module, Debug)]
-pub struct Linear {
+struct Linear {
     weight: Param<Tensor<2>>,
     bias: Option<Param<Tensor<1>>>,
 }
 
 /// Layer normalisation over the last axis.
 #[derive(Module, Debug)]
-pub struct Norm {
+struct Norm {
     gamma: Param<Tensor<1>>,
     beta: Option<Param<Tensor<1>>>,
 }
 
 /// A table of vectors.
 #[derive(Module, Debug)]
-pub struct Table {
+struct Table {
     weight: Param<Tensor<2>>,
 }
 
 /// Causal attention with one fused projection for queries, keys and values.
 #[derive(Module, Debug)]
-pub struct Attention {
+struct Attention {
     qkv: Linear,
     output: Linear,
     heads: usize,
@@ -43,7 +43,7 @@ pub struct Attention {
 
 /// Two linear maps with a GELU between them.
 #[derive(Module, Debug)]
-pub struct Perceptron {
+struct Perceptron {
     hidden: Linear,
     output: Linear,
     dropout: f64,
@@ -51,7 +51,7 @@ pub struct Perceptron {
 
 /// One block: attention, then perceptron, each normalised before and added to the stream.
 #[derive(Module, Debug)]
-pub struct Block {
+struct Block {
     attention_norm: Norm,
     attention: Attention,
     mlp_norm: Norm,
@@ -77,13 +77,7 @@ pub struct GptModel {
 }
 
 impl Linear {
-    fn new(
-        initial: &Initial<'_>,
-        path: &str,
-        sizes: [usize; 2],
-        deviation: f64,
-        bias: bool,
-    ) -> Self {
+    fn new(initial: &Initial<'_>, path: &str, sizes: [usize; 2], deviation: f64, bias: bool) -> Self {
         Self {
             weight: initial.normal(&format!("{path}.weight"), sizes, deviation),
             bias: bias.then(|| initial.zeros(&format!("{path}.bias"), [sizes[1]])),
@@ -131,11 +125,7 @@ impl Attention {
     ) -> Tensor<3> {
         let [rows, tokens, width] = input.dims();
         let head = width / self.heads;
-        let joined = self
-            .qkv
-            .forward(input)
-            .reshape([rows, tokens, 3 * self.heads, head])
-            .swap_dims(1, 2);
+        let joined = self.qkv.forward(input).reshape([rows, tokens, 3 * self.heads, head]).swap_dims(1, 2);
         let part = |index: usize| joined.clone().narrow(1, index * self.heads, self.heads);
         // The scale goes on the queries, which are smaller than the scores.
         let query = part(0) * (1.0 / (head as f64).sqrt());
@@ -152,10 +142,7 @@ impl Attention {
             scores = scores + mask.clone();
         }
         let probabilities = dropout(softmax(scores, 3), self.dropout);
-        let mixed = probabilities
-            .matmul(value)
-            .swap_dims(1, 2)
-            .reshape([rows, tokens, width]);
+        let mixed = probabilities.matmul(value).swap_dims(1, 2).reshape([rows, tokens, width]);
         dropout(self.output.forward(mixed), self.dropout)
     }
 }
@@ -216,12 +203,9 @@ impl GptModel {
         Self {
             token_embedding: table("token_embedding", shape.vocabulary),
             position_embedding: table("position_embedding", shape.context),
-            blocks: (0..shape.layers)
-                .map(|index| Block::new(initial, index, shape))
-                .collect(),
+            blocks: (0..shape.layers).map(|index| Block::new(initial, index, shape)).collect(),
             final_norm: Norm::new(initial, "final_norm", width, shape.bias),
-            head: (!shape.tied)
-                .then(|| Linear::new(initial, "head", [width, shape.vocabulary], 0.02, false)),
+            head: (!shape.tied).then(|| Linear::new(initial, "head", [width, shape.vocabulary], 0.02, false)),
             dropout: shape.dropout,
         }
     }
@@ -239,11 +223,7 @@ impl GptModel {
     }
 
     /// As [`Self::forward`] for the last token alone, with the keys and values of earlier ones.
-    pub(crate) fn next_logits(
-        &self,
-        tokens: &[u32],
-        cache: &mut KeyValueCache,
-    ) -> Option<Vec<f32>> {
+    pub(crate) fn next_logits(&self, tokens: &[u32], cache: &mut KeyValueCache) -> Option<Vec<f32>> {
         let weight = self.token_embedding.weight.val();
         let numbers: Vec<i32> = tokens.iter().map(|token| *token as i32).collect();
         let count = numbers.len();

@@ -48,12 +48,7 @@ fn rig() -> Rig {
         batch_size: 3,
         accumulate: 2,
     };
-    Rig {
-        schedule: Schedule::new(&settings).unwrap(),
-        data: Arc::new(data),
-        settings,
-        fingerprint,
-    }
+    Rig { schedule: Schedule::new(&settings).unwrap(), data: Arc::new(data), settings, fingerprint }
 }
 
 impl Rig {
@@ -68,11 +63,7 @@ impl Rig {
         let loader = Loader::new(Arc::clone(&self.data), &self.fingerprint, 0, clock.view());
         let batch = loader.batch();
         for micro in 0..2 {
-            let draw = Draw {
-                seed: 1337,
-                step,
-                micro: micro as u64,
-            };
+            let draw = Draw { seed: 1337, step, micro: micro as u64 };
             learner.accumulate(&batch.micro(micro, 2), 0.5, draw);
         }
         let (loss, norm) = learner.gradients();
@@ -263,11 +254,7 @@ fn clipping_scales_to_the_limit() {
         )
         .batch(),
         1.0,
-        Draw {
-            seed: 1,
-            step: 1,
-            micro: 0,
-        },
+        Draw { seed: 1, step: 1, micro: 0 },
     );
     let (_, norm) = learner.gradients();
     let norm = norm.unwrap();

@@ -12,10 +12,7 @@ fn base() -> Settings {
 
 #[test]
 fn a_later_layer_wins_over_an_earlier_one() {
-    let preset = Preset {
-        name: "p",
-        values: vec![("steps", 5_u64.into()), ("batch_size", 3_u64.into())],
-    };
+    let preset = Preset { name: "p", values: vec![("steps", 5_u64.into()), ("batch_size", 3_u64.into())] };
     let mut settings = base()
         .with_preset(&preset)
         .unwrap()

@@ -1,0 +1,535 @@
+//! Analyses of past nodes: restore, replay, run a plugin, attach. Nothing ticks.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::prelude::*;
+use serde_json::Value;
+use waycairn_analysis_host::{
+    AnalysisHost, DType, ForeignAnalysis, HostError, NodeInfo, Outputs, OwnedTensor, Provenance,
+    RecordBatchReader, RunError, ScalarOut, SettingsError as AnalysisSettingsError, TensorView,
+};
+use waycairn_dag::Node;
+use waycairn_durable::Digest;
+use waycairn_store::{Attachment, Expr, NodeView, ObjectReader, ObjectStore, Scalar, StoreOptions};
+
+use crate::checkpoint::{Checkpoint, Depth};
+use crate::data::{Batch, Reading, Source, Split, TextData, TrainPlan, Whole, gather};
+use crate::device::Compute;
+use crate::error::TrainError;
+use crate::experiment::Experiments;
+use crate::job::new_nonce;
+use crate::learner::Learner;
+use crate::restore::{self, Want};
+use crate::settings::{Schema, Settings};
+
+/// One launch of analyses.
+#[derive(Clone, Debug)]
+pub struct AnalyzeRequest {
+    /// The output root.
+    pub root: PathBuf,
+    /// What to run, in this order.
+    pub analyses: Vec<ForeignAnalysis>,
+    /// The nodes; each must have a checkpoint.
+    pub at: Vec<Node>,
+    /// Settings of the analyses as path and text; each analysis must have all of them.
+    pub sets: Vec<(String, String)>,
+    /// Run again what was attached before.
+    pub force: bool,
+    /// The device.
+    pub device: String,
+    /// The user's tag.
+    pub tag: Option<String>,
+}
+
+/// How one analysis of one node ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnalyzeStatus {
+    /// Its results are attached, and durable.
+    Attached,
+    /// The same analysis with the same settings was attached before.
+    Skipped,
+    /// It failed, and nothing is attached.
+    Failed,
+}
+
+impl AnalyzeStatus {
+    /// Returns the word that stands in `--format json`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Attached => "attached",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What one analysis of one node brought.
+#[derive(Clone, Debug)]
+pub struct AnalyzeOutcome {
+    /// The node.
+    pub node: Node,
+    /// The analysis.
+    pub analysis: String,
+    /// How it ended.
+    pub status: AnalyzeStatus,
+    /// Suffixes of the artifacts that were attached.
+    pub artifacts: Vec<String>,
+    /// Values that were recorded, under their full keys.
+    pub scalars: Vec<(String, Scalar)>,
+    /// Names of the result files that were attached.
+    pub files: Vec<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// Runs analyses on past nodes and attaches what they find to exactly those nodes.
+///
+/// For each node the checkpoint is opened and checked; weights are views of the mapped file, the
+/// model is restored only if an analysis runs it, the batch is replayed only if one asks for it.
+/// All outputs of an analysis become visible in one record, or none. No clock moves, and the
+/// node's own metrics stay as they are. Nodes run in parallel.
+///
+/// # Errors
+///
+/// [`TrainError::NoCheckpoint`] for a node without one, before anything runs;
+/// [`TrainError::Usage`] for a setting that an analysis does not have. What goes wrong with one
+/// analysis of one node is in its outcome.
+///
+/// # Durability
+///
+/// When it returns, what was attached survives a loss of power.
+pub fn analyze(
+    experiments: &Experiments,
+    request: &AnalyzeRequest,
+) -> Result<Vec<AnalyzeOutcome>, TrainError> {
+    let compute = Compute::choose(&request.device)?;
+    let reader = ObjectReader::open(&request.root)?;
+    let mut tasks = Vec::new();
+    for analysis in &request.analyses {
+        let settings = analysis.settings_from_text(&request.sets);
+        let provenance = analysis.provenance(&settings).map_err(usage)?;
+        tasks.push(Task { analysis, settings, provenance });
+    }
+    for node in &request.at {
+        if reader.checkpoint(node)?.is_none() {
+            return Err(TrainError::NoCheckpoint {
+                nearest: reader.nearest_checkpoints(node)?,
+                node: node.clone(),
+            });
+        }
+    }
+    let options = StoreOptions {
+        execution: Some(new_nonce()?.as_str().to_owned()),
+        tag: request.tag.clone(),
+        ..StoreOptions::default()
+    };
+    let store = ObjectStore::open(&request.root, options)?;
+    let bench = Bench {
+        experiments,
+        compute,
+        reader,
+        store: &store,
+        tasks: &tasks,
+        force: request.force,
+        texts: Mutex::default(),
+    };
+    let outcomes: Vec<Vec<AnalyzeOutcome>> = request.at.par_iter().map(|node| bench.node(node)).collect();
+    let closed = store.close();
+    closed?;
+    Ok(outcomes.into_iter().flatten().collect())
+}
+
+/// One analysis with its settings.
+struct Task<'a> {
+    analysis: &'a ForeignAnalysis,
+    settings: Value,
+    provenance: Provenance,
+}
+
+impl Task<'_> {
+    fn name(&self) -> &str {
+        &self.analysis.declaration().name
+    }
+
+    /// Whether the node's record says that this very analysis is attached.
+    fn is_attached(&self, view: &NodeView) -> bool {
+        let fields = self.provenance.fields(self.name());
+        fields.iter().all(
+            |(key, value)| matches!(view.fields.get(key), Some(Scalar::Text(recorded)) if recorded == value),
+        )
+    }
+}
+
+/// What the analyses of all nodes share.
+struct Bench<'a> {
+    experiments: &'a Experiments,
+    compute: Compute,
+    reader: ObjectReader,
+    store: &'a ObjectStore,
+    tasks: &'a [Task<'a>],
+    force: bool,
+    /// Texts by source and vocabulary, opened once.
+    texts: Mutex<BTreeMap<(String, Digest), Arc<TextData>>>,
+}
+
+impl Bench<'_> {
+    fn node(&self, node: &Node) -> Vec<AnalyzeOutcome> {
+        let view = match self.reader.node(node) {
+            Ok(view) => view,
+            Err(error) => return self.all_failed(node, &error.into()),
+        };
+        let attached =
+            |task: &&Task<'_>| !self.force && view.as_ref().is_some_and(|view| task.is_attached(view));
+        let (skipped, wanted): (Vec<_>, Vec<_>) = self.tasks.iter().partition(attached);
+        let mut outcomes: BTreeMap<&str, AnalyzeOutcome> = skipped
+            .into_iter()
+            .map(|task| (task.name(), outcome(node, task, AnalyzeStatus::Skipped)))
+            .collect();
+        if !wanted.is_empty() {
+            let recorded = view.as_ref().and_then(|view| view.fields.get("data/batch_sha256"));
+            match self.run(node, recorded, &wanted) {
+                Ok(done) => outcomes.extend(done),
+                Err(error) => return self.all_failed(node, &error),
+            }
+        }
+        // In the order in which they were asked for.
+        self.tasks.iter().filter_map(|task| outcomes.remove(task.name())).collect()
+    }
+
+    fn all_failed(&self, node: &Node, error: &TrainError) -> Vec<AnalyzeOutcome> {
+        let mut text = chain(error);
+        if let Some(next) = error.next() {
+            text.push_str("; ");
+            text.push_str(&next);
+        }
+        let failed = |task: &Task<'_>| AnalyzeOutcome {
+            error: Some(text.clone()),
+            ..outcome(node, task, AnalyzeStatus::Failed)
+        };
+        self.tasks.iter().map(failed).collect()
+    }
+
+    fn run<'t>(
+        &self,
+        node: &Node,
+        recorded: Option<&Scalar>,
+        tasks: &[&'t Task<'_>],
+    ) -> Result<Vec<(&'t str, AnalyzeOutcome)>, TrainError> {
+        let checkpoint = restore::open(&self.reader, node, Depth::Weights)?;
+        let damaged = |source| TrainError::Checkpoint {
+            node: node.clone(),
+            older: None,
+            root: self.reader.root().to_owned(),
+            source: Box::new(source),
+        };
+        let file = checkpoint.model().map_err(damaged)?;
+        let tensors = file.tensors().map_err(damaged)?;
+        let mut parts: Vec<(&str, Vec<usize>, &str, &[u8])> = tensors
+            .iter()
+            .map(|(name, view)| (name, view.shape().to_vec(), numpy_name(view.dtype()), view.data()))
+            .collect();
+        parts.sort_by_key(|(name, ..)| *name);
+        let views: Result<Vec<TensorView<'_>>, HostError> = parts
+            .iter()
+            .map(|(name, shape, dtype, bytes)| TensorView::with_dtype_name(name, dtype, shape, bytes))
+            .collect();
+        let host = PastNode {
+            bench: self,
+            node,
+            parents: self.reader.parents(node)?,
+            checkpoint: &checkpoint,
+            recorded,
+            weights: views,
+            model: OnceCell::new(),
+        };
+        Ok(tasks.iter().map(|task| (task.name(), self.task(node, task, &host))).collect())
+    }
+
+    fn task(&self, node: &Node, task: &Task<'_>, host: &PastNode<'_>) -> AnalyzeOutcome {
+        let done =
+            task.analysis.run(host, &task.settings).map_err(|error| run_error(&error)).and_then(|outputs| {
+                let attachment = attachment(task, outputs);
+                let done = AnalyzeOutcome {
+                    artifacts: attachment.artifacts.iter().map(|(suffix, _)| suffix.clone()).collect(),
+                    files: attachment.files.iter().map(|(name, _)| name.clone()).collect(),
+                    scalars: attachment.fields.clone(),
+                    ..outcome(node, task, AnalyzeStatus::Attached)
+                };
+                self.store.attach(node, attachment).map_err(|error| chain(&error))?;
+                self.store.flush().map_err(|error| chain(&error))?;
+                Ok(done)
+            });
+        done.unwrap_or_else(|error| AnalyzeOutcome {
+            error: Some(error),
+            ..outcome(node, task, AnalyzeStatus::Failed)
+        })
+    }
+
+    fn text(&self, source: &str, checkpoint: &Checkpoint, share: f64) -> Result<Arc<TextData>, HostError> {
+        let vocabulary = checkpoint.vocabulary();
+        let digest = vocabulary.digest().map_err(|error| HostError::failed(error.to_string()))?;
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = texts.get(&(source.to_owned(), digest)) {
+            return Ok(Arc::clone(text));
+        }
+        let reading = Reading::Given(vocabulary.clone());
+        let text = TextData::open(&Source::parse(source), reading, share)
+            .map_err(|error| HostError::unavailable(chain(&error)))?;
+        let text = Arc::new(text);
+        texts.insert((source.to_owned(), digest), Arc::clone(&text));
+        Ok(text)
+    }
+}
+
+/// One node as its analyses see it.
+struct PastNode<'a> {
+    bench: &'a Bench<'a>,
+    node: &'a Node,
+    parents: Vec<Node>,
+    checkpoint: &'a Checkpoint,
+    /// What training recorded as `data/batch_sha256`.
+    recorded: Option<&'a Scalar>,
+    weights: Result<Vec<TensorView<'a>>, HostError>,
+    /// Restored when an analysis first runs it.
+    model: OnceCell<Result<Box<dyn Learner>, HostError>>,
+}
+
+impl PastNode<'_> {
+    fn settings(&self) -> Result<Settings, HostError> {
+        let job = self.checkpoint.job();
+        let experiment = self
+            .bench
+            .experiments
+            .find(Some(&job.experiment))
+            .map_err(|error| HostError::unavailable(error.to_string()))?;
+        let origin = format!("`{}`", self.checkpoint.config_path().display());
+        Settings::defaults(Schema::new(experiment.keys()))
+            .with_toml(self.checkpoint.config(), &origin)
+            .map_err(|error| HostError::unavailable(error.to_string()))
+    }
+
+    /// Makes the batch of this position again.
+    fn replay(&self) -> Result<Batch, HostError> {
+        let settings = self.settings()?;
+        let invalid = |error: crate::settings::SettingsError| HostError::failed(error.to_string());
+        let source = settings.text("data.source").map_err(invalid)?;
+        let share = settings.number("data.split").map_err(invalid)?;
+        let data = self.bench.text(source, self.checkpoint, share)?;
+        let loader = &self.checkpoint.state().loader;
+        let now =
+            crate::run::fingerprint(&settings, &data).map_err(|error| HostError::failed(chain(&error)))?;
+        now.check(&loader.fingerprint, Whole::Yes)
+            .map_err(|error| HostError::unavailable(error.to_string()))?;
+        let windows = TrainPlan::new(&now).windows(loader.position);
+        let batch = gather(&data, Split::Train, loader.position, &windows, now.context);
+        match self.recorded {
+            Some(Scalar::Text(recorded)) if *recorded != batch.sha256().to_string() => {
+                Err(HostError::failed(format!(
+                    "the batch of position {} is not the one that was recorded",
+                    loader.position
+                )))
+            }
+            _ => Ok(batch),
+        }
+    }
+
+    fn model(&self) -> Result<&dyn Learner, HostError> {
+        let model = self.model.get_or_init(|| {
+            let unavailable = |error: &dyn std::error::Error| HostError::unavailable(chain(error));
+            let experiment = self
+                .bench
+                .experiments
+                .find(Some(&self.checkpoint.job().experiment))
+                .map_err(|error| unavailable(&error))?;
+            let vocabulary = self.checkpoint.vocabulary().len();
+            let mut learner = experiment
+                .learner(&self.settings()?, vocabulary, self.bench.compute.device())
+                .map_err(|error| unavailable(&error))?;
+            restore::restore(&self.bench.reader, self.node, self.checkpoint, learner.as_mut(), Want::Weights)
+                .map_err(|error| unavailable(&error))?;
+            Ok(learner)
+        });
+        model.as_deref().map_err(Clone::clone)
+    }
+}
+
+impl AnalysisHost for PastNode<'_> {
+    fn node(&self) -> NodeInfo {
+        NodeInfo {
+            name: self.node.name().to_owned(),
+            nonce: self.node.nonce().to_owned(),
+            seq: self.node.seq(),
+            address: self.node.address().to_string(),
+        }
+    }
+
+    fn parents(&self) -> Vec<String> {
+        self.parents.iter().map(|parent| parent.address().to_string()).collect()
+    }
+
+    fn experiment_settings(&self) -> Value {
+        let table: Option<toml::Table> = self.checkpoint.config().parse().ok();
+        table.and_then(|table| serde_json::to_value(table).ok()).unwrap_or(Value::Null)
+    }
+
+    fn weights(&self) -> Result<&[TensorView<'_>], HostError> {
+        self.weights.as_deref().map_err(Clone::clone)
+    }
+
+    fn batch(&self) -> Result<Vec<OwnedTensor>, HostError> {
+        let tensors = self.replay()?.tensors();
+        tensors
+            .into_iter()
+            .map(|tensor| {
+                let dtype = if tensor.dtype == "I32" { DType::I32 } else { DType::F32 };
+                OwnedTensor::new(tensor.name, dtype, tensor.shape, tensor.bytes)
+            })
+            .collect()
+    }
+
+    /// Takes `tokens`, `[rows, context]` of a whole-number type, and gives `logits`,
+    /// `[rows, context, vocabulary]`.
+    fn forward(&self, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError> {
+        let tokens = inputs
+            .iter()
+            .find(|input| input.name() == "tokens")
+            .ok_or_else(|| HostError::invalid("the model needs the input `tokens`"))?;
+        let view = tokens.view();
+        let &[rows, context] = view.shape() else {
+            return Err(HostError::invalid(format!(
+                "`tokens` has the shape {:?}, not [rows, tokens]",
+                view.shape()
+            )));
+        };
+        let longest =
+            self.settings()?.size("data.context").map_err(|error| HostError::failed(error.to_string()))?;
+        if rows == 0 || context == 0 || context > longest {
+            return Err(HostError::invalid(format!(
+                "`tokens` has the shape [{rows}, {context}], and the model takes 1 to {longest} tokens a row"
+            )));
+        }
+        let vocabulary = self.checkpoint.vocabulary().len();
+        let mut numbers = Vec::with_capacity(rows * context);
+        for value in view.iter_f64()? {
+            if value < 0.0 || value >= vocabulary as f64 || value.fract() != 0.0 {
+                return Err(HostError::invalid(format!(
+                    "`tokens` holds {value}; tokens are 0 to {}",
+                    vocabulary - 1
+                )));
+            }
+            numbers.push(value as i32);
+        }
+        let (shape, logits) = self.model()?.forward(&numbers, rows, context);
+        Ok(vec![OwnedTensor::from_f32("logits", shape, &logits)?])
+    }
+
+    fn scalars(
+        &self,
+        expression: &str,
+        keys: &[String],
+    ) -> Result<Box<dyn RecordBatchReader + Send>, HostError> {
+        let mut query = self.bench.reader.query();
+        if !expression.trim().is_empty() {
+            query.expression(Expr::parse(expression).map_err(|error| HostError::invalid(chain(&error)))?);
+        }
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let table = query.batches(&keys).map_err(|error| HostError::failed(chain(&error)))?;
+        Ok(table.into_reader())
+    }
+}
+
+fn outcome(node: &Node, task: &Task<'_>, status: AnalyzeStatus) -> AnalyzeOutcome {
+    AnalyzeOutcome {
+        node: node.clone(),
+        analysis: task.name().to_owned(),
+        status,
+        artifacts: Vec::new(),
+        scalars: Vec::new(),
+        files: Vec::new(),
+        error: None,
+    }
+}
+
+/// Puts the outputs of one run under the analysis's own names, with its provenance.
+fn attachment(task: &Task<'_>, outputs: Outputs) -> Attachment {
+    let name = task.name();
+    let mut attachment = Attachment::default();
+    for (key, value) in task.provenance.fields(name) {
+        attachment.fields.push((key, value.into()));
+    }
+    for (key, value) in outputs.scalars {
+        attachment.fields.push((format!("{name}/{key}"), scalar(value)));
+    }
+    for (suffix, description, payload) in outputs.artifacts {
+        for (key, value) in description {
+            attachment.fields.push((format!("{suffix}/{key}"), scalar(value)));
+        }
+        attachment.artifacts.push((suffix, payload));
+    }
+    for (file, _, bytes) in outputs.files {
+        attachment.files.push((format!("{name}.{file}"), bytes));
+    }
+    attachment
+}
+
+fn scalar(value: ScalarOut) -> Scalar {
+    match value {
+        ScalarOut::Bool(value) => value.into(),
+        ScalarOut::Int(value) => value.into(),
+        ScalarOut::Float(value) => value.into(),
+        ScalarOut::Text(value) => value.into(),
+    }
+}
+
+fn usage(error: AnalysisSettingsError) -> TrainError {
+    TrainError::Usage {
+        what: chain(&error),
+        next: "list the settings of an analysis with `waycairn plugins`".to_owned(),
+    }
+}
+
+fn run_error(error: &RunError) -> String {
+    match error.backtrace() {
+        Some(backtrace) => {
+            tracing::debug!(%backtrace, "the backtrace of a panic in a plugin");
+            chain(error)
+        }
+        None => chain(error),
+    }
+}
+
+/// An error with its causes, each said once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// The name that NumPy has for a number format.
+fn numpy_name(dtype: safetensors::Dtype) -> &'static str {
+    match dtype {
+        safetensors::Dtype::F64 => "float64",
+        safetensors::Dtype::F32 => "float32",
+        safetensors::Dtype::F16 => "float16",
+        safetensors::Dtype::BF16 => "bfloat16",
+        safetensors::Dtype::I64 => "int64",
+        safetensors::Dtype::I32 => "int32",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+#[path = "inspect/tests.rs"]
+mod tests;
