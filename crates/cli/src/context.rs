@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use waycairn_dag::Node;
 use waycairn_store::{Diagnostic, ObjectReader};
+use waycairn_train::Experiments;
 
 use crate::args::Global;
 use crate::environment::Environment;
@@ -24,6 +25,8 @@ pub(crate) struct Context {
     pub(crate) global: Global,
     /// The folder that the command was started in.
     pub(crate) here: PathBuf,
+    /// What can be trained.
+    pub(crate) experiments: Experiments,
     /// The command line as it was given, for the record of a run.
     pub(crate) command_line: Vec<String>,
 }
@@ -72,6 +75,7 @@ impl Context {
         let drawn = grid.draw(&self.looks(out));
         out.text(&drawn.text)?;
         if !drawn.left_out.is_empty() {
+            out.settle()?;
             let count = drawn.left_out.len() as u64;
             let names = drawn.left_out.iter().take(4).map(String::as_str).collect::<Vec<_>>().join(", ");
             let more = if count > 4 { ", .." } else { "" };

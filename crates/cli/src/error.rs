@@ -67,19 +67,40 @@ impl CliError {
 
     /// An error of a crate below: what it says, with its causes as the reason.
     pub(crate) fn of(code: &'static str, error: impl Error + Send + Sync + 'static) -> Self {
-        let text = one_line(&error.to_string());
-        let (what, next) = split_next(&text);
-        let mut of = Self::new(code, what);
-        of.next = next.map(str::to_owned);
+        let mut of = Self::line(code, &error.to_string());
         of.why = reason(&error);
         of.source = Some(Box::new(error));
         of
     }
 
+    /// What an error of a crate below says, with the next step split off.
+    pub(crate) fn line(code: &'static str, text: &str) -> Self {
+        let text = one_line(text);
+        let (what, next) = split_next(&text);
+        let mut line = Self::new(code, what);
+        line.next = next.map(str::to_owned);
+        line
+    }
+
+    /// An error of a crate below that says the next step by itself.
+    pub(crate) fn told(
+        code: &'static str,
+        error: impl Error + Send + Sync + 'static,
+        next: Option<String>,
+    ) -> Self {
+        let mut told = Self::of(code, error);
+        if let Some(next) = next {
+            let source = told.source.as_deref().map(ToString::to_string).unwrap_or_default();
+            told.what = one_line(&source);
+            told.next = Some(next);
+        }
+        told
+    }
+
     /// A failure to write what was asked for. A reader that has seen enough, such as `head`, is no failure.
     pub(crate) fn writing(target: &str, error: io::Error) -> Self {
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
-        let mut writing = Self::new("io", format!("cannot write to {target}")).why(error.to_string());
+        let mut writing = Self::new("io", format!("cannot write to {target}")).why(io_text(&error));
         writing.next = Some("make room or choose another place with `-o FILE`".to_owned());
         writing.quiet = quiet;
         writing.source = Some(Box::new(error));
@@ -163,7 +184,10 @@ fn reason(error: &dyn Error) -> Option<String> {
     let mut said = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let text = one_line(&error.to_string());
+        let text = match error.downcast_ref::<io::Error>() {
+            Some(error) => io_text(error),
+            None => one_line(&error.to_string()),
+        };
         if !said.contains(&text) {
             causes.push(text.clone());
             said = text;
@@ -171,6 +195,19 @@ fn reason(error: &dyn Error) -> Option<String> {
         cause = error.source();
     }
     if causes.is_empty() { None } else { Some(causes.join(": ")) }
+}
+
+/// An answer of the operating system in our style: `no such file or directory`.
+fn io_text(error: &io::Error) -> String {
+    let text = one_line(&error.to_string());
+    let text = text.split(" (os error ").next().unwrap_or_default();
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) if chars.clone().next().is_none_or(|second| !second.is_uppercase()) => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// Errors of the crates below say what happened and, after the last semicolon, what to do; a semicolon in backticks
@@ -230,6 +267,13 @@ mod tests {
     fn the_next_step_stands_after_the_last_semicolon() {
         assert_eq!(split_next("`a; b` is gone"), ("`a; b` is gone", None));
         assert_eq!(split_next("a; b; c"), ("a; b", Some("c")));
+    }
+
+    #[test]
+    fn the_operating_system_speaks_our_style() {
+        let absent = io::Error::from_raw_os_error(2);
+        assert_eq!(io_text(&absent), "no such file or directory");
+        assert_eq!(io_text(&io::Error::other("NFS is gone")), "NFS is gone");
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use waycairn_analysis_host::{LoadError, SelectError};
 use waycairn_durable::VersionError;
-use waycairn_store::{ParseError, QueryError, ResolveError, Table};
+use waycairn_store::{ParseError, QueryError, ResolveError, StoreError, Table};
+use waycairn_train::TrainError;
 
-use crate::error::CliError;
+use crate::error::{CliError, Exit, one_line};
 use crate::output::{Destination, Format};
 use crate::table::printable;
 
@@ -26,6 +28,31 @@ pub(crate) fn version(error: VersionError) -> CliError {
         VersionError::Garbled { .. } => CliError::of("corrupt", error),
         _ => CliError::of("root", error).default_next("choose another root with `--root`"),
     }
+}
+
+/// A training, a sample or an analysis that did not come about.
+pub(crate) fn train(error: TrainError) -> CliError {
+    match error {
+        TrainError::Root(error) => version(error),
+        TrainError::Query(error) => query(error),
+        TrainError::Store(StoreError::Format(error)) => version(error),
+        error => {
+            let exit = if matches!(error, TrainError::Usage { .. }) { Exit::Usage } else { Exit::Failed };
+            let next = error.next();
+            CliError::told(error.code(), error, next).exit(exit)
+        }
+    }
+}
+
+/// A library that is no plugin of this program.
+pub(crate) fn plugin(error: &LoadError) -> CliError {
+    CliError::line("plugin", &error.to_string()).default_next("list what is found with `waycairn plugins`")
+}
+
+/// A name that picks no analysis.
+pub(crate) fn select(error: SelectError) -> CliError {
+    let code = if matches!(error, SelectError::Ambiguous { .. }) { "ambiguous" } else { "not_found" };
+    CliError::of(code, error).default_next("list the analyses with `waycairn plugins`")
 }
 
 /// A question to the store that has no answer.
@@ -49,8 +76,16 @@ pub(crate) fn query(error: QueryError) -> CliError {
         QueryError::RecordScope { .. } | QueryError::TextOnly { .. } | QueryError::Reserved { .. } => {
             CliError::of("expression", error).default_next("see the examples of `waycairn query --help`")
         }
-        QueryError::Sql { .. } => CliError::of("sql", error)
-            .default_next("see `waycairn sql --help`; keys stand in double quotes, strings in single ones"),
+        QueryError::Sql { what, .. } => {
+            // The planner ends a message about an unknown column with the list of all columns.
+            let what = one_line(&what);
+            let (why, next) = match what.split_once("Valid fields are ") {
+                Some((why, fields)) => (why, format!("the columns are {}", fields.trim_end_matches('.'))),
+                None => (what.as_str(), "keys stand in double quotes, strings in single ones".to_owned()),
+            };
+            let why = why.trim_end_matches([';', ' ', '.']);
+            CliError::new("sql", "the statement has no answer").why(why).next(next)
+        }
         _ => CliError::of("store", error),
     }
 }
@@ -72,23 +107,24 @@ pub(crate) fn parse(error: ParseError) -> CliError {
 pub(crate) fn resolve(error: ResolveError, text: &str, root: &Path) -> CliError {
     let text = printable(text);
     match error {
-        ResolveError::Ambiguous { candidates } => {
-            const SHOWN: usize = 5;
-            let names =
-                candidates.iter().take(SHOWN).map(|node| format!("`{}`", printable(&node.to_string())));
-            let more = if candidates.len() > SHOWN { ", .." } else { "" };
+        ResolveError::Ambiguous { count, candidates, .. } => {
+            const SHOWN: usize = 4;
+            let more = if count > SHOWN { ", .." } else { "" };
+            let names = candidates.iter().take(SHOWN).map(|node| printable(&node.to_string()));
             let names = names.collect::<Vec<_>>().join(", ");
-            CliError::new("ambiguous", format!("`{text}` may be any of {} nodes", candidates.len()))
-                .why(format!("it fits {names}{more}"))
-                .next("give more of the address, or `name@nonce:seq`")
+            CliError::new("ambiguous", format!("`{text}` is the beginning of {count} addresses"))
+                .why(format!("it may mean {names}{more}"))
+                .next("write more of the address, or name the node as `name@nonce:seq`")
         }
-        ResolveError::Unknown { nearest } => {
-            let mut unknown = unknown(&text, root);
-            if !nearest.is_empty() {
-                unknown.why = Some(format!("the nearest names are `{}`", nearest.join("`, `")));
+        ResolveError::Unknown { nearest, .. } => {
+            let unknown = unknown(&text, root);
+            match nearest.as_slice() {
+                [] => unknown,
+                names => unknown.why(format!("the nearest are `{}`", names.join("`, `"))),
             }
-            unknown
         }
+        ResolveError::Query(error) => query(error),
+        _ => CliError::of("store", error),
     }
 }
 
@@ -105,5 +141,6 @@ pub(crate) fn write_table(table: &Table, format: Format, out: &mut Destination) 
         Format::Parquet => table.write_parquet(&mut *out),
         _ => table.write_arrow(&mut *out),
     };
-    written.map_err(query)
+    // The error of the table's writer hides the one of the place, which may be only a closed pipe.
+    written.map_err(|error| out.take_failure().unwrap_or_else(|| query(error)))
 }

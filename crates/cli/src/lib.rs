@@ -20,6 +20,7 @@
 //! - **CLI-5**: no panic reaches the user as one.
 
 mod args;
+mod columnar;
 mod command;
 mod context;
 mod environment;

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use waycairn_train::{Gpt, experiments};
+
 fn main() -> ExitCode {
-    waycairn_cli::main()
+    waycairn_cli::main(experiments![Gpt])
 }

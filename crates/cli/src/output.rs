@@ -9,6 +9,7 @@ use waycairn_durable::{Durability, StagedFile};
 
 use crate::error::CliError;
 use crate::terminal::Terminal;
+use crate::value::Value;
 
 /// Bytes gathered before they are written.
 const BUFFER: usize = 1 << 16;
@@ -26,7 +27,7 @@ pub(crate) enum Format {
     Jsonl,
     // Apache Parquet.
     Parquet,
-    // An Apache Arrow IPC stream.
+    // An Apache Arrow IPC file.
     Arrow,
 }
 
@@ -124,7 +125,7 @@ impl Place {
         };
         let name = format!("`{}`", path.display());
         match opened {
-            Ok(inner) => Ok(Destination { inner, name }),
+            Ok(inner) => Ok(Destination { inner, name, failure: None }),
             Err(error) => Err(CliError::writing(&name, error)),
         }
     }
@@ -150,6 +151,8 @@ impl Place {
 pub(crate) struct Destination {
     inner: Inner,
     name: String,
+    /// What the place answered when it last refused bytes.
+    failure: Option<io::Error>,
 }
 
 enum Inner {
@@ -162,12 +165,12 @@ impl Destination {
     /// Standard output.
     pub(crate) fn standard_output() -> Self {
         let inner = Inner::Standard(BufWriter::with_capacity(BUFFER, io::stdout()));
-        Self { inner, name: "standard output".to_owned() }
+        Self { inner, name: "standard output".to_owned(), failure: None }
     }
 
     /// Writes what is still held and makes a regular file appear.
     pub(crate) fn finish(self) -> Result<(), CliError> {
-        let Self { inner, name } = self;
+        let Self { inner, name, .. } = self;
         let failed = |error| CliError::writing(&name, error);
         match inner {
             Inner::Standard(mut out) => out.flush().map_err(failed),
@@ -184,6 +187,21 @@ impl Destination {
         CliError::writing(&self.name, error)
     }
 
+    fn remember(&mut self, error: &io::Error) {
+        self.failure = Some(io::Error::new(error.kind(), error.to_string()));
+    }
+
+    /// Hands on what is held, so that what is said elsewhere comes after it.
+    pub(crate) fn settle(&mut self) -> Result<(), CliError> {
+        self.flush().map_err(|error| self.failed(error))
+    }
+
+    /// The error of this place behind a failure that somebody else reports, where there is one.
+    pub(crate) fn take_failure(&mut self) -> Option<CliError> {
+        let error = self.failure.take()?;
+        Some(CliError::writing(&self.name, error))
+    }
+
     /// Whether this is standard output, whose terminal, if it is one, limits the width.
     pub(crate) fn is_standard(&self) -> bool {
         matches!(self.inner, Inner::Standard(_))
@@ -195,13 +213,12 @@ impl Destination {
     }
 
     /// Writes one JSON value over several lines, for people and programs alike.
-    pub(crate) fn json(&mut self, value: &impl serde::Serialize) -> Result<(), CliError> {
-        serde_json::to_writer_pretty(&mut *self, value).map_err(|error| self.failed(error.into()))?;
-        self.text("\n")
+    pub(crate) fn json(&mut self, value: &Value) -> Result<(), CliError> {
+        self.text(&value.laid_out())
     }
 
     /// Writes one JSON value on a line of its own.
-    pub(crate) fn json_line(&mut self, value: &impl serde::Serialize) -> Result<(), CliError> {
+    pub(crate) fn json_line(&mut self, value: &Value) -> Result<(), CliError> {
         serde_json::to_writer(&mut *self, value).map_err(|error| self.failed(error.into()))?;
         self.text("\n")
     }
@@ -214,19 +231,21 @@ impl Destination {
 
 impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.inner {
+        let written = match &mut self.inner {
             Inner::Standard(out) => out.write(bytes),
             Inner::Stream(out) => out.write(bytes),
             Inner::Staged(out) => out.write(bytes),
-        }
+        };
+        written.inspect_err(|error| self.remember(error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.inner {
+        let flushed = match &mut self.inner {
             Inner::Standard(out) => out.flush(),
             Inner::Stream(out) => out.flush(),
             Inner::Staged(out) => out.flush(),
-        }
+        };
+        flushed.inspect_err(|error| self.remember(error))
     }
 }
 

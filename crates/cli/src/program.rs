@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
+use waycairn_train::Experiments;
 
 use crate::args::{Cli, Global};
 use crate::command::version;
@@ -18,14 +19,26 @@ use crate::terminal::Terminal;
 use crate::{panic, progress};
 
 /// Runs the program: reads the arguments and the environment, does one command, and says how it went.
+///
+/// `experiments` are what `train`, `sample` and `analyze` know; the first is the default. A program of your own with
+/// your own model is one line:
+///
+/// ```no_run
+/// use std::process::ExitCode;
+/// use waycairn_train::{Gpt, experiments};
+///
+/// fn main() -> ExitCode {
+///     waycairn_cli::main(experiments![Gpt])
+/// }
+/// ```
 #[must_use]
-pub fn main() -> ExitCode {
+pub fn main(experiments: Experiments) -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let environment = Environment::read();
     let terminal = Terminal::look(environment.colour);
     let as_json = wants_json(&arguments);
     let chain = wants_chain(&arguments);
-    let result = panic::guard(|| run(&arguments, environment, terminal.clone()));
+    let result = panic::guard(|| run(&arguments, environment, terminal.clone(), experiments));
     let error = match result {
         Ok(exit) => return exit.into(),
         Err(error) if error.is_quiet() => return Exit::Done.into(),
@@ -41,7 +54,12 @@ pub fn main() -> ExitCode {
     error.exit.into()
 }
 
-fn run(arguments: &[OsString], environment: Environment, terminal: Terminal) -> Result<Exit, CliError> {
+fn run(
+    arguments: &[OsString],
+    environment: Environment,
+    terminal: Terminal,
+    experiments: Experiments,
+) -> Result<Exit, CliError> {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) if error.kind() == ErrorKind::DisplayHelp => {
@@ -72,7 +90,7 @@ fn run(arguments: &[OsString], environment: Environment, terminal: Terminal) -> 
         CliError::of("io", error).next("change to a folder that exists and that you may read")
     })?;
     let command_line = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let context = Context { terminal, environment, global: cli.global, here, command_line };
+    let context = Context { terminal, environment, global: cli.global, here, experiments, command_line };
     command.run(&context)
 }
 

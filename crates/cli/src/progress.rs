@@ -1,9 +1,18 @@
-//! The one line that moves while a model is trained, and the way past it for everything else.
+//! What is seen while a model is trained: one line that moves on a terminal, plain lines elsewhere.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use waycairn_train::{Event, Progress};
+
+use crate::number;
+use crate::table::printable;
+use crate::terminal::Terminal;
+
+/// Plain lines come at most so often; a log of a long run is read, not watched.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// The line that stands on the terminal now, if one does.
 static LIVE: Mutex<Option<ProgressBar>> = Mutex::new(None);
@@ -30,5 +39,144 @@ impl Write for LogWriter {
 
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
+    }
+}
+
+/// The last losses that a run reported.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) loss: Option<f64>,
+    pub(crate) validation: Option<f64>,
+}
+
+/// Shows the events of a run on standard error.
+pub(crate) struct Watch {
+    seen: Seen,
+    /// Where a moving line can be shown, and whether in colour.
+    live: Option<bool>,
+    bar: Option<ProgressBar>,
+    last_line: Option<Instant>,
+}
+
+impl Watch {
+    /// Watches in the way that the terminal allows.
+    pub(crate) fn new(terminal: &Terminal) -> Self {
+        let live = terminal.live.then(|| terminal.colourful());
+        Self { seen: Seen::default(), live, bar: None, last_line: None }
+    }
+
+    /// Takes the moving line away and returns what was seen last.
+    pub(crate) fn end(mut self) -> Seen {
+        self.clear();
+        self.seen
+    }
+
+    fn clear(&mut self) {
+        LIVE.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Says a line that stays. Nobody may be reading, which is no reason to stop training.
+    fn say(&self, line: &str) {
+        drop(LogWriter.write_all(format!("{line}\n").as_bytes()));
+    }
+
+    fn begin(&mut self, done: u64, steps: u64) {
+        let Some(colour) = self.live else { return };
+        let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(8));
+        let shades = if colour { "{bar:24.cyan/dim}" } else { "{bar:24}" };
+        let style = ProgressStyle::with_template(&format!("{shades} step {{pos}}/{{len}}  {{msg}}"));
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+        bar.set_position(done);
+        *LIVE.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
+        self.bar = Some(bar);
+    }
+}
+
+impl Progress for Watch {
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Started { node, done, steps, parameters, device } => {
+                let from = if *done == 0 { String::new() } else { format!(", going on after step {done}") };
+                let parameters = grouped(*parameters as u64);
+                let node = printable(&node.to_string());
+                self.say(&format!("{node}: {steps} steps, {parameters} parameters, on {device}{from}"));
+                self.begin(*done, *steps);
+            }
+            Event::Step { step, steps, loss, rate, left, .. } => {
+                self.seen.loss = Some(*loss);
+                let rest =
+                    if step < steps { format!("  {} left", number::span(*left)) } else { String::new() };
+                let rate = grouped(rate.round().max(0.0) as u64);
+                let said = format!("loss {}  {rate} tokens/s{rest}", number::float(*loss));
+                if let Some(bar) = &self.bar {
+                    bar.set_position(*step);
+                    bar.set_message(said);
+                } else if step == steps || self.last_line.is_none_or(|last| last.elapsed() >= PAUSE) {
+                    self.last_line = Some(Instant::now());
+                    self.say(&format!("step {step}/{steps}  {said}"));
+                }
+            }
+            Event::Validation { step, loss, .. } => {
+                self.seen.validation = Some(*loss);
+                self.say(&format!("step {step}  validation loss {}", number::float(*loss)));
+            }
+            Event::Saved { node, bytes } => {
+                tracing::info!(node = %node, bytes = %number::bytes(*bytes), "checkpoint saved");
+            }
+            Event::Notice(text) => self.say(&format!("note: {}", printable(text))),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// A count with its thousands apart: `12,345`.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use waycairn_dag::Node;
+
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(count), text);
+        }
+    }
+
+    #[test]
+    fn the_last_losses_are_kept() {
+        let node = Node::new("a", "0123456789abcdef", 0).unwrap();
+        let mut watch = Watch::new(&Terminal::plain());
+        watch.event(&Event::Step {
+            node: &node,
+            step: 1,
+            steps: 1,
+            loss: 2.0,
+            rate: 1.0,
+            left: Duration::ZERO,
+        });
+        watch.event(&Event::Validation { node: &node, step: 1, loss: 3.0 });
+        assert_eq!(watch.end(), Seen { loss: Some(2.0), validation: Some(3.0) });
     }
 }

@@ -2,13 +2,16 @@
 
 use std::borrow::Cow;
 
+use waycairn_durable::time::rfc3339_micros;
+
 use crate::error::CliError;
 use crate::output::{Destination, Format};
 use crate::table::is_ambiguous;
 use crate::value::{Fields, Value, non_finite, whole};
+use crate::{columnar, failure};
 
 /// What stands before a key that is called like a fixed name.
-const FIELD: &str = "field:";
+pub(crate) const FIELD: &str = "field:";
 
 /// The names of an answer's columns.
 ///
@@ -32,9 +35,10 @@ impl Columns {
         self
     }
 
-    /// Columns that a query named itself: none of them is fixed.
-    pub(crate) fn of_query(names: impl IntoIterator<Item = String>) -> Self {
-        Self { names: names.into_iter().map(Cow::Owned).collect(), keys_from: 0 }
+    /// Columns that a statement named itself: every row has them all.
+    pub(crate) fn of_statement<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let names: Vec<_> = names.into_iter().map(|name| Cow::Owned(name.to_owned())).collect();
+        Self { keys_from: names.len(), names }
     }
 
     /// The names in order.
@@ -63,11 +67,7 @@ pub(crate) fn meant_key(shown: &str) -> &str {
     shown.strip_prefix(FIELD).unwrap_or(shown)
 }
 
-/// Writes rows in a text format that programs read.
-///
-/// # Errors
-///
-/// What the place refuses, and formats that are not written from rows.
+/// Writes rows in a format that programs read. A table is for people and is drawn elsewhere.
 pub(crate) fn write(
     out: &mut Destination,
     format: Format,
@@ -78,9 +78,10 @@ pub(crate) fn write(
         Format::Csv => csv(out, columns, rows),
         Format::Json => json(out, columns, rows),
         Format::Jsonl => json_lines(out, columns, rows),
-        Format::Table | Format::Parquet | Format::Arrow => {
-            Err(CliError::new("internal", "this format is not written row by row"))
+        Format::Parquet | Format::Arrow => {
+            failure::write_table(&columnar::table(columns, rows)?, format, out)
         }
+        Format::Table => Err(CliError::new("internal", "a table is drawn, not written row by row")),
     }
 }
 
@@ -157,6 +158,7 @@ fn field(line: &mut String, value: &Value) {
         Value::Int(value) => line.push_str(&value.to_string()),
         Value::Count(value) => line.push_str(&value.to_string()),
         Value::Float(value) => line.push_str(&exact(*value)),
+        Value::Time(nanos) => line.push_str(&rfc3339_micros(*nanos)),
         Value::Text(text) => quote(line, text, is_ambiguous(text)),
         Value::List(_) | Value::Object(_) => {
             quote(line, &serde_json::to_string(value).unwrap_or_default(), false);

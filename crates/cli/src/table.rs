@@ -2,6 +2,8 @@
 
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
 
+use waycairn_durable::time::rfc3339_micros;
+
 use crate::number;
 use crate::terminal::Terminal;
 use crate::value::Value;
@@ -125,6 +127,7 @@ pub(crate) fn cell(value: &Value) -> String {
         Value::Int(value) => value.to_string(),
         Value::Count(value) => value.to_string(),
         Value::Float(value) => number::float(*value),
+        Value::Time(nanos) => rfc3339_micros(*nanos),
         Value::Text(text) if is_ambiguous(text) => format!("{text:?}"),
         Value::Text(text) => printable(text),
         Value::List(values) => values.iter().map(cell).collect::<Vec<_>>().join(", "),

@@ -43,6 +43,11 @@ impl Terminal {
         self.width.is_some()
     }
 
+    /// Whether a progress line may have colour.
+    pub(crate) fn colourful(&self) -> bool {
+        self.colour_err
+    }
+
     /// Whether a table may be styled.
     pub(crate) fn styled(&self) -> bool {
         self.colour_out

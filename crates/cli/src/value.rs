@@ -17,6 +17,8 @@ pub(crate) enum Value {
     Int(i64),
     Count(u64),
     Float(f64),
+    /// A moment in nanoseconds since 1970, written as RFC 3339 in UTC with microseconds.
+    Time(i64),
     Text(String),
     List(Vec<Value>),
     Object(Fields),
@@ -26,9 +28,9 @@ pub(crate) enum Value {
 pub(crate) type Fields = Vec<(Cow<'static, str>, Value)>;
 
 impl Value {
-    /// A time as RFC 3339 in UTC with microseconds; nothing as null.
+    /// A moment, or null.
     pub(crate) fn time(nanos: Option<i64>) -> Self {
-        nanos.map_or(Self::Null, |nanos| Self::Text(rfc3339_micros(nanos)))
+        nanos.map_or(Self::Null, Self::Time)
     }
 
     /// Text, or null.
@@ -98,6 +100,7 @@ impl Serialize for Value {
             Self::Int(value) => serializer.serialize_i64(*value),
             Self::Count(value) => serializer.serialize_u64(*value),
             Self::Float(value) => serialize_float(*value, serializer),
+            Self::Time(nanos) => serializer.serialize_str(&rfc3339_micros(*nanos)),
             Self::Text(value) => serializer.serialize_str(value),
             Self::List(values) => {
                 let mut list = serializer.serialize_seq(Some(values.len()))?;
@@ -111,8 +114,57 @@ impl Serialize for Value {
     }
 }
 
+/// Columns that a list or an object of a laid-out value may take before it gets lines of its own.
+const LINE: usize = 100;
+
+impl Value {
+    /// The JSON text over several lines, with every part that fits on a line on one: a row of an array, a small
+    /// object.
+    pub(crate) fn laid_out(&self) -> String {
+        let mut text = String::new();
+        self.lay_out(0, 0, &mut text);
+        text.push('\n');
+        text
+    }
+
+    /// Adds the text of this value, which stands behind `before` characters of a line that is indented by `indent`.
+    fn lay_out(&self, indent: usize, before: usize, text: &mut String) {
+        let line = serde_json::to_string(self).unwrap_or_default();
+        let empty = matches!(line.as_str(), "[]" | "{}");
+        match self {
+            Self::List(values) if !empty && indent + before + line.len() > LINE => {
+                let numbers = values.iter().all(|value| !matches!(value, Self::List(_) | Self::Object(_)));
+                text.push('[');
+                for (index, value) in values.iter().enumerate() {
+                    let comma = if index > 0 { "," } else { "" };
+                    let filled = text.len() - text.rfind('\n').map_or(0, |end| end + 1);
+                    // A long row of plain values fills its lines; anything else has one line each.
+                    if numbers && index > 0 && filled < LINE - 20 {
+                        text.push_str(", ");
+                    } else {
+                        text.push_str(&format!("{comma}\n{:width$}", "", width = indent + 2));
+                    }
+                    value.lay_out(indent + 2, 0, text);
+                }
+                text.push_str(&format!("\n{:indent$}]", ""));
+            }
+            Self::Object(fields) if !empty && (indent == 0 || indent + before + line.len() > LINE) => {
+                text.push('{');
+                for (index, (key, value)) in fields.iter().enumerate() {
+                    let comma = if index > 0 { "," } else { "" };
+                    let key = serde_json::to_string(key.as_ref()).unwrap_or_default();
+                    text.push_str(&format!("{comma}\n{:width$}{key}: ", "", width = indent + 2));
+                    value.lay_out(indent + 2, key.len() + 2, text);
+                }
+                text.push_str(&format!("\n{:indent$}}}", ""));
+            }
+            _ => text.push_str(&line),
+        }
+    }
+}
+
 /// Writes the fields of one object in their order.
-pub(crate) fn serialize_fields<S: Serializer>(fields: &Fields, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_fields<S: Serializer>(fields: &Fields, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(fields.len()))?;
     for (key, value) in fields {
         map.serialize_entry(key.as_ref(), value)?;
@@ -185,6 +237,26 @@ mod tests {
     fn objects_keep_their_order() {
         let value = Value::Object(vec![("z".into(), Value::Int(1)), ("a".into(), Value::Null)]);
         assert_eq!(json(&value), r#"{"z":1,"a":null}"#);
+    }
+
+    #[test]
+    fn what_fits_on_a_line_stands_on_one() {
+        let row = Value::list((0..40).map(f64::from));
+        let value = Value::Object(vec![
+            ("small".into(), Value::list([1_i64, 2])),
+            ("none".into(), Value::List(Vec::new())),
+            ("matrix".into(), Value::List(vec![row.clone(), row])),
+        ]);
+        let text = value.laid_out();
+        assert!(
+            text.starts_with(
+                "{\n  \"small\": [1,2],\n  \"none\": [],\n  \"matrix\": [\n    [\n      0, 1, 2, "
+            )
+        );
+        assert!(text.ends_with(", 39\n    ]\n  ]\n}\n"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= LINE), "{text}");
+        let parsed: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(parsed, serde_json::to_value(&value).unwrap());
     }
 
     #[test]

@@ -1,11 +1,24 @@
 //! `waycairn analyze`: analyses of nodes that were recorded before.
 
+use std::borrow::Cow;
+
 use clap::Args;
+use waycairn_analysis_host::{Discovery, ForeignAnalysis, Found, all, discover, select};
+use waycairn_dag::Node;
+use waycairn_store::{Expr, ObjectReader};
+use waycairn_train::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze};
 
 use crate::args::NODE_HELP;
 use crate::command::plugins::PluginPlaces;
 use crate::command::train::assignment;
-use crate::output::RowOutput;
+use crate::context::Context;
+use crate::error::{CliError, Exit, one_line};
+use crate::failure;
+use crate::number::plural;
+use crate::output::{Format, RowOutput};
+use crate::rows::{self, Columns};
+use crate::table::Grid;
+use crate::value::Value;
 
 /// Run analyses on recorded nodes and attach what they find to exactly those nodes
 #[derive(Debug, Args)]
@@ -25,24 +38,17 @@ pub(crate) struct AnalyzeArgs {
     /// Run this analysis [default: all that the plugins have]
     #[arg(long, value_name = "NAME")]
     pub(super) analysis: Option<String>,
-    /// Analyze this node; may be repeated
-    #[arg(long, value_name = "NODE", help_heading = "Which nodes")]
-    pub(super) at: Vec<String>,
-    /// Analyze the checkpointed nodes that satisfy an expression of `waycairn query`
-    #[arg(long = "where", value_name = "EXPR", allow_hyphen_values = true, help_heading = "Which nodes")]
-    pub(super) filter: Option<String>,
-    /// Analyze the checkpoints after every K-th step of a run
-    #[arg(long, value_name = "K", help_heading = "Which nodes")]
-    pub(super) every: Option<std::num::NonZeroU64>,
-    /// Analyze the last checkpoint of a run
-    #[arg(long, help_heading = "Which nodes")]
-    pub(super) latest: bool,
+    #[command(flatten)]
+    pub(super) which: Which,
     /// The run that --every and --latest mean [default: the newest]
     #[arg(long, value_name = "NAME", help_heading = "Which nodes")]
     pub(super) run: Option<String>,
     /// Set one setting of the analysis; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE", value_parser = assignment)]
     pub(super) sets: Vec<(String, String)>,
+    /// Mark every record of this launch with a word of yours
+    #[arg(long, value_name = "TAG")]
+    pub(super) tag: Option<String>,
     /// Run again what was attached before
     #[arg(long)]
     pub(super) force: bool,
@@ -53,9 +59,187 @@ pub(crate) struct AnalyzeArgs {
     pub(super) output: RowOutput,
 }
 
-pub(crate) fn run(
-    _args: AnalyzeArgs,
-    _context: &crate::context::Context,
-) -> Result<crate::error::Exit, crate::error::CliError> {
-    Err(crate::error::CliError::new("internal", "not there yet"))
+/// Which nodes are analyzed: one way of saying it, and only one.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Which {
+    /// Analyze this node; may be repeated
+    #[arg(long, value_name = "NODE", help_heading = "Which nodes")]
+    at: Vec<String>,
+    /// Analyze the checkpointed nodes that satisfy an expression of `waycairn query`
+    #[arg(long = "where", value_name = "EXPR", allow_hyphen_values = true, help_heading = "Which nodes")]
+    filter: Option<String>,
+    /// Analyze the checkpoints after every K-th step of a run
+    #[arg(long, value_name = "K", help_heading = "Which nodes")]
+    every: Option<std::num::NonZeroU64>,
+    /// Analyze the last checkpoint of a run
+    #[arg(long, help_heading = "Which nodes")]
+    latest: bool,
+}
+
+/// The stable shape of a row.
+const FIXED: &[&str] = &["node", "analysis", "status", "artifacts", "scalars", "files", "error"];
+
+pub(crate) fn run(args: AnalyzeArgs, context: &Context) -> Result<Exit, CliError> {
+    let reader = context.reader()?;
+    let analyses = analyses(&args, context)?;
+    let at = nodes(&args, context, &reader)?;
+    let request = AnalyzeRequest {
+        root: reader.root().to_owned(),
+        analyses,
+        at,
+        sets: args.sets.clone(),
+        force: args.force,
+        device: args.device.clone(),
+        tag: args.tag.clone(),
+    };
+    let outcomes = analyze(&context.experiments, &request).map_err(failure::train)?;
+    let mut out = args.output.open(&context.terminal)?;
+    let failed = outcomes.iter().filter(|outcome| outcome.status == AnalyzeStatus::Failed).count();
+    match args.output.format() {
+        Format::Table => {
+            let mut grid = Grid::new(["node", "analysis", "status", "attached"]);
+            for outcome in &outcomes {
+                let node = Value::Text(outcome.node.to_string());
+                let analysis = Value::from(outcome.analysis.as_str());
+                grid.push([
+                    node,
+                    analysis,
+                    Value::from(outcome.status.as_str()),
+                    Value::text(attached(outcome)),
+                ]);
+            }
+            context.table(&grid, "no node was analyzed", &mut out)?;
+        }
+        format => rows::write(&mut out, format, &Columns::fixed(FIXED), outcomes.iter().map(row))?,
+    }
+    out.finish()?;
+    if failed == 0 {
+        return Ok(Exit::Done);
+    }
+    Err(failure_of(&outcomes, failed))
+}
+
+/// What one analysis attached to one node, in words.
+fn attached(outcome: &AnalyzeOutcome) -> Option<String> {
+    let mut parts = Vec::new();
+    if !outcome.artifacts.is_empty() {
+        let names = outcome.artifacts.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        parts.push(format!("artifact {names}"));
+    }
+    if !outcome.scalars.is_empty() {
+        parts.push(plural(outcome.scalars.len() as u64, "scalar"));
+    }
+    if !outcome.files.is_empty() {
+        parts.push(format!("file {}", outcome.files.join(", ")));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// The stable shape of an outcome.
+fn row(outcome: &AnalyzeOutcome) -> Vec<Value> {
+    let scalars = outcome.scalars.iter().map(|(key, value)| (Cow::Owned(key.clone()), Value::from(value)));
+    vec![
+        Value::Text(outcome.node.address().to_string()),
+        Value::from(outcome.analysis.as_str()),
+        Value::from(outcome.status.as_str()),
+        Value::list(outcome.artifacts.iter().map(String::as_str)),
+        Value::Object(scalars.collect()),
+        Value::list(outcome.files.iter().map(String::as_str)),
+        Value::text(outcome.error.as_deref()),
+    ]
+}
+
+/// The error that the command ends with where some analyses failed: the first of them in full.
+fn failure_of(outcomes: &[AnalyzeOutcome], failed: usize) -> CliError {
+    let first = outcomes.iter().find(|outcome| outcome.status == AnalyzeStatus::Failed);
+    let why = first.and_then(|outcome| outcome.error.as_deref()).unwrap_or("it does not say why");
+    let which =
+        first.map_or_else(String::new, |outcome| format!(" `{}` at {}:", outcome.analysis, outcome.node));
+    let what = match failed {
+        1 => "an analysis failed".to_owned(),
+        failed => format!("{failed} analyses failed"),
+    };
+    CliError::new("analysis", what)
+        .why(format!("{} {}", which.trim_start(), one_line(why)))
+        .next("nothing of it is attached; run the command again when the cause is gone, what is attached is skipped")
+}
+
+/// The analyses that are to be run.
+fn analyses(args: &AnalyzeArgs, context: &Context) -> Result<Vec<ForeignAnalysis>, CliError> {
+    let discovery = args.places.discovery(context);
+    let named = !discovery.files.is_empty() || !discovery.dirs.is_empty();
+    // What the user names is what is meant; only without it the usual places are looked at.
+    let default_dirs = if named { Vec::new() } else { discovery.default_dirs };
+    let found = discover(&Discovery { default_dirs, ..discovery });
+    for Found { path, result, .. } in &found {
+        let refused = match result {
+            Ok(library) => {
+                for unusable in library.refused() {
+                    let error = one_line(&unusable.error.to_string());
+                    context.note(&format!("an analysis of `{}` cannot be used: {error}", path.display()));
+                }
+                continue;
+            }
+            Err(error) => error,
+        };
+        if args.places.files.contains(path) || args.places.folders.contains(path) {
+            return Err(failure::plugin(refused));
+        }
+        context.note(&format!("a plugin is left out: {}", one_line(&refused.to_string())));
+    }
+    let chosen = match &args.analysis {
+        Some(name) => select(&found, name).map(|one| vec![one.clone()]),
+        None => all(&found).map(|all| all.into_iter().cloned().collect()),
+    };
+    let chosen: Vec<ForeignAnalysis> = chosen.map_err(failure::select)?;
+    if chosen.is_empty() {
+        return Err(CliError::usage("there is no analysis to run")
+            .why("no plugin was named, and none was found")
+            .next(
+                "name one with `--plugin FILE`; `waycairn plugins --help` says where they are looked for",
+            ));
+    }
+    Ok(chosen)
+}
+
+/// The nodes that are to be analyzed.
+fn nodes(args: &AnalyzeArgs, context: &Context, reader: &ObjectReader) -> Result<Vec<Node>, CliError> {
+    let which = &args.which;
+    let mut nodes = Vec::new();
+    for text in &which.at {
+        let node = context.resolve(reader, text)?;
+        if !nodes.contains(&node) {
+            nodes.push(node);
+        }
+    }
+    if let Some(text) = &which.filter {
+        let mut query = reader.query();
+        query.expression(Expr::parse(text).map_err(failure::parse)?).checkpoint();
+        if let Some(name) = &args.run {
+            query.name(name);
+        }
+        let answer = query.all().map_err(failure::query)?;
+        context.diagnostics(&answer.diagnostics);
+        nodes = answer.value;
+    }
+    if which.every.is_some() || which.latest {
+        let runs = reader.runs().map_err(failure::query)?;
+        let run = runs.iter().find(|run| args.run.as_ref().is_none_or(|name| run.name == *name));
+        let Some(run) = run else {
+            let name = args.run.as_deref().unwrap_or("latest");
+            return Err(failure::unknown(name, reader.root()));
+        };
+        // Step s stands at seq s - 1.
+        let fits = |seq: u64| which.every.is_none_or(|every| (seq + 1).is_multiple_of(every.get()));
+        let seqs: Vec<u64> = run.checkpoints.iter().copied().filter(|seq| fits(*seq)).collect();
+        let seqs = if which.latest { &seqs[seqs.len().saturating_sub(1)..] } else { &seqs[..] };
+        nodes = seqs.iter().filter_map(|seq| run.last.at(*seq).ok()).collect();
+    }
+    if nodes.is_empty() {
+        return Err(CliError::new("not_found", "no node to analyze")
+            .why("no node with a checkpoint is what was asked for")
+            .next("see the checkpoints with `waycairn nodes`"));
+    }
+    Ok(nodes)
 }

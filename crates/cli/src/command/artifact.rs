@@ -56,7 +56,7 @@ pub(crate) fn run(args: &ArtifactArgs, context: &Context) -> Result<(), CliError
     let mut out = args.place.open()?;
     match format {
         PayloadFormat::Json => out.json(&payload::json(artifact.value().map_err(failure::query)?))?,
-        PayloadFormat::Msgpack => out.bytes(&artifact.bytes().map_err(failure::query)?)?,
+        PayloadFormat::Msgpack => out.bytes(artifact.bytes())?,
     }
     out.finish()
 }

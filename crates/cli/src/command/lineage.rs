@@ -46,14 +46,15 @@ pub(crate) fn run(args: &LineageArgs, context: &Context) -> Result<(), CliError>
     let mut marks: BTreeMap<Node, Marks> = BTreeMap::new();
     let mut finished = BTreeSet::new();
     for run in runs.iter().filter(|run| is_member(run)) {
-        let of_run = || reader.query().name(&run.name).nonce(&run.nonce);
-        nodes.extend(of_run().all().map_err(failure::query)?.value);
+        let mut query = reader.query();
+        nodes.extend(query.name(&run.name).nonce(&run.nonce).all().map_err(failure::query)?.value);
         for seq in &run.checkpoints {
             if let Ok(node) = run.last.at(*seq) {
                 marks.entry(node).or_default().checkpoint = true;
             }
         }
-        for node in of_run().artifact().all().map_err(failure::query)?.value {
+        query.name(&run.name).nonce(&run.nonce).artifact();
+        for node in query.all().map_err(failure::query)?.value {
             let artifacts = reader.artifacts(&node).map_err(failure::query)?;
             marks.entry(node).or_default().artifacts =
                 artifacts.into_iter().map(|artifact| artifact.suffix).collect();

@@ -1,12 +1,12 @@
 //! `waycairn nodes`: the runs of a root.
 
 use clap::Args;
-use waycairn_store::{ObjectReader, Order, RunSummary, SortKey};
+use waycairn_store::{Diagnostic, ObjectReader, Order, RunSummary, SortKey};
 
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::{Format, RowOutput};
-use crate::rows::{self, Columns, meant_key};
+use crate::rows::{self, Columns, FIELD, meant_key};
 use crate::table::Grid;
 use crate::value::Value;
 use crate::{failure, keys, number};
@@ -36,10 +36,12 @@ pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
     let keys: Vec<&str> = keys.iter().map(|key| meant_key(key)).collect();
     let runs = reader.runs().map_err(failure::query)?;
     let mut rows = Vec::with_capacity(runs.len());
+    let mut diagnostics = Vec::new();
     for run in runs {
-        let values = last_values(&reader, &run, &keys)?;
+        let values = last_values(&reader, &run, &keys, &mut diagnostics)?;
         rows.push((run, values));
     }
+    context.diagnostics(&diagnostics);
     let mut out = args.output.open(&context.terminal)?;
     match args.output.format() {
         Format::Table => {
@@ -85,12 +87,21 @@ pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
 }
 
 /// The value of each key at the last node of the run that has it.
-fn last_values(reader: &ObjectReader, run: &RunSummary, keys: &[&str]) -> Result<Vec<Value>, CliError> {
+fn last_values(
+    reader: &ObjectReader,
+    run: &RunSummary,
+    keys: &[&str],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Result<Vec<Value>, CliError> {
     let mut values = Vec::with_capacity(keys.len());
     for key in keys {
-        let query = reader.query().name(&run.name).nonce(&run.nonce).has(key);
-        let answer =
-            query.sort(SortKey::Seq, Order::Descending).limit(1).select(&[key]).map_err(failure::query)?;
+        let mut query = reader.query();
+        query.name(&run.name).nonce(&run.nonce).has(key).sort(SortKey::Seq, Order::Descending).limit(1);
+        let answer = query.select(&[&format!("{FIELD}{key}")]).map_err(failure::query)?;
+        // Every run would say the same of a key that no part has.
+        diagnostics.extend(
+            answer.diagnostics.into_iter().filter(|new| !diagnostics.contains(new)).collect::<Vec<_>>(),
+        );
         let value = answer.value.first().and_then(|row| row.fields.get(*key));
         values.push(value.map_or(Value::Null, Value::from));
     }

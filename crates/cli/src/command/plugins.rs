@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use waycairn_analysis_host::{Discovery, Found, discover};
+use waycairn_analysis_host::{Declared, Discovery, Found, discover};
 
 use crate::context::Context;
 use crate::error::{CliError, one_line};
@@ -82,6 +82,17 @@ pub(crate) fn run(args: &PluginsArgs, context: &Context) -> Result<(), CliError>
     out.finish()
 }
 
+/// What an analysis does and which settings it has, with their defaults.
+fn described(declared: &Declared) -> String {
+    let settings: Vec<String> = declared.settings.as_object().map_or_else(Vec::new, |settings| {
+        settings.iter().map(|(path, default)| format!("{path}={default}")).collect()
+    });
+    if settings.is_empty() {
+        return declared.description.clone();
+    }
+    format!("{}; settings: {}", declared.description, settings.join(", "))
+}
+
 /// An analysis, or something that is none.
 struct Row {
     name: Value,
@@ -123,7 +134,7 @@ fn rows_of(found: &Found) -> Vec<Row> {
             sha256: sha256(),
             status: "loaded",
             reason: None,
-            description: Some(declared.description.clone()),
+            description: Some(described(declared)),
         });
     }
     for unusable in library.refused() {

@@ -8,7 +8,7 @@ use waycairn_store::{Expr, NodeRow, ObjectReader, Order, Query, SortKey};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::{Destination, Format, RowOutput};
-use crate::rows::{self, Columns, meant_key};
+use crate::rows::{self, Columns, FIELD, meant_key};
 use crate::table::Grid;
 use crate::value::Value;
 use crate::{failure, keys};
@@ -18,13 +18,14 @@ use crate::{failure, keys};
 #[command(after_help = "\
 Examples:
   waycairn query 'val/loss < 2.0' --keys train/loss,val/loss --format csv
-  waycairn query \"name = 'shakespeare' and has checkpoint\" --sort val/loss --limit 1
+  waycairn query \"name = 'shakespeare' and checkpoint\" --sort val/loss --limit 1
   waycairn query --keys val/loss --sort written:desc --limit 10
 
 An EXPR compares keys with values: val/loss < 2.0, name = 'x', seq >= 100, \"a key with spaces\" != 3.
-Terms are joined with and, or, not and parentheses; `has KEY` and `missing KEY` ask whether a node has the
-key at all. A comparison with a missing key is false. A key that is called like a word of the language or a
-column of the answer is written field:KEY.")]
+Terms are joined with and, or, not and parentheses. `has KEY` and `missing KEY` ask whether a node has the
+key at all; a comparison with a missing key is false. `checkpoint`, `artifact`, `artifact = 'summary'` and
+`finished` ask for what is attached to the node and whether its run ended. A key that is called like a word
+of the language or a column of the answer is written field:KEY.")]
 pub(crate) struct QueryArgs {
     /// What the nodes must satisfy [default: every node]
     #[arg(value_name = "EXPR", allow_hyphen_values = true)]
@@ -53,21 +54,17 @@ const RESERVED: &[&str] = &["node", "name", "nonce", "seq", "written"];
 pub(crate) fn run(args: &QueryArgs, context: &Context) -> Result<(), CliError> {
     let reader = context.reader()?;
     let asked = Asked::parse(&keys::split(&args.keys)?);
-    let query = build(args, &reader)?;
+    let mut query = build(args, &reader)?;
     let mut out = args.output.open(&context.terminal)?;
     match args.output.format() {
-        Format::Parquet | Format::Arrow => {
-            let answer = query.batches(&asked.fields()).map_err(failure::query)?;
-            context.diagnostics(&answer.diagnostics);
-            failure::write_table(&answer.value, args.output.format(), &mut out)?;
+        Format::Parquet | Format::Arrow if args.keys.is_empty() || asked.is_of_fields() => {
+            let table = query.batches(&asked.selection()).map_err(failure::query)?;
+            context.diagnostics(&table.diagnostics);
+            failure::write_table(&table, args.output.format(), &mut out)?;
         }
         format => {
-            let fields = asked.fields();
-            let answer = if fields.is_empty() && asked.shown.is_empty() {
-                query.select_all()
-            } else {
-                query.select(&fields)
-            };
+            let answer =
+                if args.keys.is_empty() { query.select_all() } else { query.select(&asked.selection()) };
             let answer = answer.map_err(failure::query)?;
             context.diagnostics(&answer.diagnostics);
             let asked = if args.keys.is_empty() { Asked::all(&answer.value) } else { asked };
@@ -81,24 +78,18 @@ pub(crate) fn run(args: &QueryArgs, context: &Context) -> Result<(), CliError> {
 fn build(args: &QueryArgs, reader: &ObjectReader) -> Result<Query, CliError> {
     let mut query = reader.query();
     if let Some(text) = &args.expression {
-        query = query.expression(Expr::parse(text).map_err(failure::parse)?);
+        query.expression(Expr::parse(text).map_err(failure::parse)?);
     }
     if let Some(sort) = &args.sort {
         let (key, descending) = keys::sort(sort)?;
-        let key = match key.as_str() {
-            "name" => SortKey::Name,
-            "nonce" => SortKey::Nonce,
-            "seq" => SortKey::Seq,
-            "written" => SortKey::Written,
-            shown => SortKey::Field(meant_key(shown).to_owned()),
-        };
-        query = query.sort(key, if descending { Order::Descending } else { Order::Ascending });
+        query
+            .sort(SortKey::from(key.as_str()), if descending { Order::Descending } else { Order::Ascending });
     }
     if let Some(limit) = args.limit {
-        query = query.limit(limit);
+        query.limit(limit);
     }
     if let Some(offset) = args.offset {
-        query = query.offset(offset);
+        query.offset(offset);
     }
     Ok(query)
 }
@@ -110,7 +101,17 @@ struct Asked {
 
 enum Key {
     Written,
-    Field(String),
+    Field {
+        key: String,
+        /// The key behind `field:`.
+        asked: String,
+    },
+}
+
+impl Key {
+    fn field(key: &str) -> Self {
+        Self::Field { key: key.to_owned(), asked: format!("{FIELD}{key}") }
+    }
 }
 
 impl Asked {
@@ -118,7 +119,7 @@ impl Asked {
     fn parse(keys: &[String]) -> Self {
         let shown = keys.iter().filter(|key| !FIXED.contains(&key.as_str())).map(|key| match key.as_str() {
             "written" => Key::Written,
-            shown => Key::Field(meant_key(shown).to_owned()),
+            shown => Key::field(meant_key(shown)),
         });
         Self { shown: shown.collect() }
     }
@@ -126,15 +127,21 @@ impl Asked {
     /// Every key that occurs in the rows, in order.
     fn all(rows: &[NodeRow]) -> Self {
         let keys: BTreeSet<&String> = rows.iter().flat_map(|row| row.fields.keys()).collect();
-        Self { shown: keys.into_iter().map(|key| Key::Field(key.clone())).collect() }
+        Self { shown: keys.into_iter().map(|key| Key::field(key)).collect() }
     }
 
-    fn fields(&self) -> Vec<&str> {
+    /// The fields as the store takes them: behind `field:`, where no name has a meaning of its own.
+    fn selection(&self) -> Vec<&str> {
         let fields = self.shown.iter().filter_map(|key| match key {
             Key::Written => None,
-            Key::Field(key) => Some(key.as_str()),
+            Key::Field { asked, .. } => Some(asked.as_str()),
         });
         fields.collect()
+    }
+
+    /// Whether there are keys, and each is a field.
+    fn is_of_fields(&self) -> bool {
+        !self.shown.is_empty() && self.shown.iter().all(|key| matches!(key, Key::Field { .. }))
     }
 
     /// The user's part of a row, with the names under which it is shown.
@@ -143,7 +150,7 @@ impl Asked {
         for key in &self.shown {
             columns = match key {
                 Key::Written => columns.keys(["written"], &[]),
-                Key::Field(key) => columns.keys([key.as_str()], RESERVED),
+                Key::Field { key, .. } => columns.keys([key.as_str()], RESERVED),
             };
         }
         columns
@@ -152,7 +159,7 @@ impl Asked {
     fn values<'a>(&'a self, row: &'a NodeRow) -> impl Iterator<Item = Value> + 'a {
         self.shown.iter().map(|key| match key {
             Key::Written => Value::time(row.written),
-            Key::Field(key) => row.fields.get(key).map_or(Value::Null, Value::from),
+            Key::Field { key, .. } => row.fields.get(key).map_or(Value::Null, Value::from),
         })
     }
 }

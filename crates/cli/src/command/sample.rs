@@ -1,9 +1,15 @@
 //! `waycairn sample`: text from a checkpoint.
 
 use clap::Args;
+use waycairn_dag::Node;
+use waycairn_train::{SampleOptions, sample};
 
 use crate::args::NODE_HELP;
-use crate::output::ShapeOutput;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::failure;
+use crate::output::{Shape, ShapeOutput};
+use crate::value::Value;
 
 /// Let the model of a checkpoint write text
 #[derive(Debug, Args)]
@@ -39,9 +45,36 @@ pub(crate) struct SampleArgs {
     pub(super) output: ShapeOutput,
 }
 
-pub(crate) fn run(
-    _args: SampleArgs,
-    _context: &crate::context::Context,
-) -> Result<(), crate::error::CliError> {
-    Err(crate::error::CliError::new("internal", "not there yet"))
+pub(crate) fn run(args: SampleArgs, context: &Context) -> Result<(), CliError> {
+    let reader = context.reader()?;
+    let node = context.resolve(&reader, &args.node)?;
+    let options = SampleOptions {
+        prompt: args.prompt,
+        tokens: args.tokens,
+        temperature: args.temperature,
+        top_k: args.top_k,
+        seed: args.seed,
+        device: args.device,
+    };
+    let text = sample(&context.experiments, reader.root(), &node, &options).map_err(failure::train)?;
+    let mut out = args.output.place.open()?;
+    match args.output.format() {
+        Shape::Json => out.json(&json(&node, &options, text))?,
+        // A prompt that was not given is only where the model begins.
+        Shape::Table if options.prompt.is_none() => {
+            out.text(&format!("{}\n", text.trim_start_matches('\n')))?
+        }
+        Shape::Table => out.text(&format!("{text}\n"))?,
+    }
+    out.finish()
+}
+
+/// The stable shape of a sample. The text begins with the prompt.
+fn json(node: &Node, options: &SampleOptions, text: String) -> Value {
+    Value::Object(vec![
+        ("node".into(), Value::Text(node.address().to_string())),
+        ("prompt".into(), Value::text(options.prompt.as_deref())),
+        ("seed".into(), Value::Count(options.seed)),
+        ("text".into(), Value::Text(text)),
+    ])
 }

@@ -107,7 +107,9 @@ fn text(view: &NodeView, terminal: &Terminal) -> String {
     if let Some(written) = view.written {
         facts.line("written", &format!("{} UTC", number::moment(written)));
     }
-    facts.line("run", if view.finished { "finished" } else { "not finished" });
+    if view.finished {
+        facts.line("end", "the run finished here");
+    }
     facts.line("parents", &nodes(&view.parents));
     facts.line("children", &nodes(&view.children));
     let checkpoint = view.checkpoint.as_ref().map(|checkpoint| {

@@ -29,6 +29,7 @@ pub(crate) struct SqlArgs {
 pub(crate) fn run(args: &SqlArgs, context: &Context) -> Result<(), CliError> {
     let reader = context.reader()?;
     let table = reader.sql(&args.statement).map_err(failure::query)?;
+    context.diagnostics(&table.diagnostics);
     let mut out = args.output.open(&context.terminal)?;
     match args.output.format() {
         format @ (Format::Parquet | Format::Arrow) => failure::write_table(&table, format, &mut out)?,
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &SqlArgs, context: &Context) -> Result<(), CliError> {
             context.table(&grid, "no rows", &mut out)?;
         }
         format => {
-            let columns = Columns::of_query(table.columns());
+            let columns = Columns::of_statement(table.columns());
             rows::write(
                 &mut out,
                 format,
