@@ -109,13 +109,12 @@ impl Blobs {
         if self.process != 0 || path.exists() {
             return Ok(());
         }
-        let spec = serde_json::json!({
-            "name": node.name(),
-            "nonce": node.nonce(),
-            "seq": node.seq(),
-            "parent": node.parent().map(|parent| parent.as_str()),
-        });
-        durable::write_file(&path, format!("{spec:#}\n").as_bytes(), Durability::State)?;
+        let spec = serde_json::to_string_pretty(node).map_err(|error| StoreError::Io {
+            operation: "encode",
+            path: path.clone(),
+            source: error.into(),
+        })?;
+        durable::write_file(&path, format!("{spec}\n").as_bytes(), Durability::State)?;
         Ok(())
     }
 }
