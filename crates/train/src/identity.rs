@@ -21,7 +21,7 @@ pub(crate) struct RunKey {
     /// Address of the base of a branch, or [`NO_BASE`].
     pub(crate) base: String,
     /// Digest of the resolved settings.
-    pub(crate) settings_sha256: String,
+    pub(crate) settings_sha256: Digest,
 }
 
 impl RunKey {

@@ -321,7 +321,7 @@ impl PastNode<'_> {
         let data = self.bench.text(source, self.checkpoint, share)?;
         let loader = &self.checkpoint.state().loader;
         let now =
-            crate::run::fingerprint(&settings, &data).map_err(|error| HostError::failed(chain(&error)))?;
+            crate::origin::fingerprint(&settings, &data).map_err(|error| HostError::failed(chain(&error)))?;
         now.check(&loader.fingerprint, Whole::Yes)
             .map_err(|error| HostError::unavailable(error.to_string()))?;
         let windows = TrainPlan::new(&now).windows(loader.position);

@@ -16,9 +16,11 @@ pub(crate) fn known_runs(reader: &ObjectReader, name: &str) -> Result<Vec<Known>
             _ => None,
         };
         let key = match (text(SETTINGS_FIELD), text(BASE_FIELD)) {
-            (Some(settings_sha256), Some(base)) => {
-                Some(RunKey { name: name.to_owned(), base, settings_sha256 })
-            }
+            (Some(settings), Some(base)) => settings.parse().ok().map(|settings_sha256| RunKey {
+                name: name.to_owned(),
+                base,
+                settings_sha256,
+            }),
             _ => None,
         };
         let mut checkpoints = run.checkpoints;

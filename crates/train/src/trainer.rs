@@ -209,7 +209,7 @@ impl<'a> Trainer<'a> {
     fn describe(&mut self) -> Result<(), TrainError> {
         let node = self.job.node()?;
         let fields = [
-            (SETTINGS_FIELD, self.tools.key.settings_sha256.as_str().into()),
+            (SETTINGS_FIELD, self.tools.key.settings_sha256.to_string().into()),
             (BASE_FIELD, self.tools.key.base.as_str().into()),
         ];
         self.job.store().value(&node, &fields)?;

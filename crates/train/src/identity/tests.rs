@@ -3,7 +3,11 @@
 use super::*;
 
 fn key(settings: &str) -> RunKey {
-    RunKey { name: "run".to_owned(), base: NO_BASE.to_owned(), settings_sha256: settings.to_owned() }
+    RunKey {
+        name: "run".to_owned(),
+        base: NO_BASE.to_owned(),
+        settings_sha256: Digest::of(settings.as_bytes()),
+    }
 }
 
 fn known(nonce: &str, settings: Option<&str>, checkpoints: &[u64], finished: bool) -> Known {

@@ -8,8 +8,11 @@ use proptest::prelude::*;
 use waycairn_store::Scalar;
 
 use super::*;
-use crate::Gpt;
 use crate::checkpoint::{CheckpointError, MODEL, OPTIMIZER, STATE};
+use crate::data::{Reading, Source, TextData};
+use crate::error::TrainError;
+use crate::origin::base_settings;
+use crate::{Base, Gpt};
 
 /// A root with a text in it, and a request for a tiny model that uses everything that could break
 /// exactness: dropout, shuffling, a schedule, accumulation, clipping.
@@ -629,6 +632,44 @@ fn bad_arguments_say_what_to_do() {
             .read_dir()
             .is_ok_and(|mut files| files.next().is_some())
     );
+}
+
+#[test]
+fn allowed_data_is_read_with_the_vocabulary_of_the_checkpoint() {
+    let rig = Rig::new();
+    let mut request = rig.request("a", &[]);
+    run_until(&request, 2);
+    let text = rig.folder.path().join("text.txt");
+    let content = std::fs::read_to_string(&text).unwrap();
+    std::fs::write(&text, format!("{content}Z")).unwrap();
+    request.allow_changed_data = true;
+    let error = fail(&request);
+    assert!(error.to_string().contains("holds the character 'Z'"), "{error}");
+    // Fewer characters are no reason to refuse: the model has them all.
+    std::fs::write(&text, content.replace('7', "8")).unwrap();
+    assert_eq!(run(&request).status, Status::Finished);
+}
+
+#[test]
+fn a_store_that_fails_ends_the_run_with_its_cause() {
+    let rig = Rig::new();
+    let request = rig.request("a", &[("steps", "40")]);
+    let values = rig.root("a").join("objects").join("values");
+    let mut progress = |event: &Event<'_>| {
+        if matches!(event, Event::Step { step: 3, .. }) {
+            std::fs::remove_dir_all(&values).unwrap();
+            std::fs::write(&values, "").unwrap();
+        }
+    };
+    let error = train(&crate::experiments![Gpt], &request, &Stop::new(), &mut progress).unwrap_err();
+    assert_eq!(error.code(), "store");
+    let mut text = String::new();
+    let mut cause: Option<&dyn std::error::Error> = Some(&error);
+    while let Some(error) = cause {
+        text.push_str(&format!("{error}\n"));
+        cause = error.source();
+    }
+    assert!(text.contains("objects/values"), "{text}");
 }
 
 /// What a child process is told: by these variables, since its arguments belong to the test harness.

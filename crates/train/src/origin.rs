@@ -1,0 +1,266 @@
+//! Where a run comes from: the checkpoint of a base, and the settings that follow from it.
+
+use waycairn_dag::Node;
+use waycairn_durable::Digest;
+use waycairn_store::ObjectReader;
+
+use crate::checkpoint::{Checkpoint, Depth};
+use crate::data::{DataError, Fingerprint, Reading, Source, Split, TextData, Vocabulary};
+use crate::error::TrainError;
+use crate::experiment::AnyExperiment;
+use crate::identity::{NO_BASE, RunKey, Wish};
+use crate::known::known_runs;
+use crate::request::{Base, TrainRequest};
+use crate::restore;
+use crate::settings::{Schema, Settings, SettingsError};
+use crate::trainer::Rhythm;
+
+/// The checkpoint that settings, vocabulary and state are taken from.
+pub(crate) enum Origin {
+    None,
+    Branch {
+        node: Node,
+        checkpoint: Box<Checkpoint>,
+    },
+    /// `node` as asked for, and the newest checkpoint of its run.
+    Resume {
+        node: Node,
+        checkpoint: Box<Checkpoint>,
+        key: Option<RunKey>,
+    },
+}
+
+impl Origin {
+    pub(crate) fn find(reader: &ObjectReader, request: &TrainRequest) -> Result<Self, TrainError> {
+        match &request.base {
+            Base::None => Ok(Self::None),
+            Base::Branch(node) => {
+                let checkpoint = restore::open(reader, node, Depth::Whole)?;
+                Ok(Self::Branch { node: node.clone(), checkpoint: Box::new(checkpoint) })
+            }
+            Base::Resume(node) => {
+                let known = known_runs(reader, node.name())?;
+                let run = known.into_iter().find(|run| run.nonce == node.nonce());
+                let newest = match run.as_ref().and_then(|run| run.checkpoints.last()) {
+                    Some(newest) => node.at(*newest)?,
+                    // Its error names the nearest checkpoints.
+                    None => node.clone(),
+                };
+                let checkpoint = restore::open(reader, &newest, Depth::Whole)?;
+                let key = run.and_then(|run| run.key);
+                Ok(Self::Resume { node: node.clone(), checkpoint: Box::new(checkpoint), key })
+            }
+        }
+    }
+
+    pub(crate) fn checkpoint(&self) -> Option<&Checkpoint> {
+        match self {
+            Self::None => None,
+            Self::Branch { checkpoint, .. } | Self::Resume { checkpoint, .. } => Some(checkpoint),
+        }
+    }
+
+    pub(crate) fn node(&self) -> Option<&Node> {
+        match self {
+            Self::None => None,
+            Self::Branch { node, .. } | Self::Resume { node, .. } => Some(node),
+        }
+    }
+
+    pub(crate) fn branch(&self) -> Option<&Node> {
+        match self {
+            Self::Branch { node, .. } => Some(node),
+            Self::None | Self::Resume { .. } => None,
+        }
+    }
+
+    pub(crate) fn experiment<'a>(&'a self, request: &'a TrainRequest) -> Option<&'a str> {
+        let recorded = self.checkpoint().map(|checkpoint| checkpoint.job().experiment.as_str());
+        request.experiment.as_deref().or(recorded)
+    }
+
+    pub(crate) fn check_experiment(&self, wanted: &str) -> Result<(), TrainError> {
+        match (self.checkpoint(), self.node()) {
+            (Some(checkpoint), Some(node)) if checkpoint.job().experiment != wanted => {
+                Err(TrainError::OtherExperiment {
+                    node: node.clone(),
+                    found: checkpoint.job().experiment.clone(),
+                    wanted: wanted.to_owned(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a branch whose base has done all steps.
+    pub(crate) fn check_steps(&self, steps: u64) -> Result<(), TrainError> {
+        match self {
+            Self::Branch { node, checkpoint } if checkpoint.state().step >= steps => {
+                Err(TrainError::NothingToDo { base: node.clone(), done: checkpoint.state().step, steps })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives away the checkpoint if it is the one of this node.
+    pub(crate) fn into_checkpoint_of(self, base: &Node) -> Option<Checkpoint> {
+        match self {
+            Self::None => None,
+            Self::Branch { checkpoint, .. } | Self::Resume { checkpoint, .. } => {
+                (checkpoint.manifest().node == base.address().as_str()).then_some(*checkpoint)
+            }
+        }
+    }
+
+    pub(crate) fn name(&self, request: &TrainRequest, experiment: &dyn AnyExperiment) -> String {
+        let of_preset = || {
+            let default = || experiment.presets().first().map(|preset| preset.name.to_owned());
+            request.preset.clone().or_else(default).unwrap_or_else(|| experiment.name().to_owned())
+        };
+        let of_base = self.node().map(|node| node.name().to_owned());
+        match self {
+            // A resumed run keeps its name; another one was refused before.
+            Self::Resume { .. } => of_base.unwrap_or_else(of_preset),
+            _ => request.name.clone().or(of_base).unwrap_or_else(of_preset),
+        }
+    }
+
+    /// Returns what makes this command the same as an earlier one, and what it wants.
+    pub(crate) fn wish(
+        &self,
+        request: &TrainRequest,
+        name: &str,
+        settings: &Settings,
+        experiment: &dyn AnyExperiment,
+    ) -> Result<(RunKey, Wish), TrainError> {
+        let base = self.branch().map_or_else(|| NO_BASE.to_owned(), |base| base.address().to_string());
+        let key = |settings_sha256: Digest| RunKey { name: name.to_owned(), base, settings_sha256 };
+        let Self::Resume { node, checkpoint, key: own } = self else {
+            let wish = if request.fresh { Wish::Fresh } else { Wish::Same };
+            return Ok((key(settings.digest()?), wish));
+        };
+        // A text may have moved: its content is compared by digest, so its path does not count.
+        let saved = base_settings(checkpoint, experiment)?;
+        let mut here = settings.clone();
+        here.set("data.source", saved.text("data.source")?)?;
+        let digest = here.digest()?;
+        let key = match own {
+            Some(own) => RunKey { settings_sha256: digest, ..own.clone() },
+            None => key(digest),
+        };
+        let wish = Wish::Resume { nonce: node.nonce().to_owned(), seq: node.seq() };
+        Ok((key, wish))
+    }
+}
+
+/// Refuses arguments that contradict each other.
+pub(crate) fn check_arguments(request: &TrainRequest) -> Result<(), TrainError> {
+    let usage =
+        |what: &str, next: &str| Err(TrainError::Usage { what: what.to_owned(), next: next.to_owned() });
+    if request.base != Base::None && request.preset.is_some() {
+        return usage(
+            "a preset was given together with a base, whose settings are taken",
+            "leave the preset out, and change single settings with `--set`",
+        );
+    }
+    if request.base != Base::None && request.fresh {
+        return usage("a new run has no base", "leave out `--fresh`: a branch begins a new run anyway");
+    }
+    match (&request.base, &request.name) {
+        (Base::Resume(node), Some(name)) if node.name() != name => usage(
+            &format!("a resumed run keeps its name, `{}`, and `{name}` was given", node.name()),
+            "leave the name out, or begin a branch with `--branch`",
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Reads the settings of a checkpoint.
+pub(crate) fn base_settings(
+    checkpoint: &Checkpoint,
+    experiment: &dyn AnyExperiment,
+) -> Result<Settings, SettingsError> {
+    let origin = format!("`{}`", checkpoint.config_path().display());
+    Settings::defaults(Schema::new(experiment.keys())).with_toml(checkpoint.config(), &origin)
+}
+
+/// Lays preset or base, file, `--text` and `--set` over the defaults.
+pub(crate) fn resolve(
+    request: &TrainRequest,
+    experiment: &dyn AnyExperiment,
+    origin: &Origin,
+) -> Result<Settings, SettingsError> {
+    let mut settings = match origin.checkpoint() {
+        Some(checkpoint) => base_settings(checkpoint, experiment)?,
+        None => {
+            let defaults = Settings::defaults(Schema::new(experiment.keys()));
+            let presets = experiment.presets();
+            let preset = match &request.preset {
+                None => presets.first(),
+                Some(name) => {
+                    let found = presets.iter().find(|preset| preset.name == name);
+                    Some(found.ok_or_else(|| SettingsError::UnknownPreset {
+                        name: name.clone(),
+                        known: presets.iter().map(|preset| preset.name.to_owned()).collect(),
+                    })?)
+                }
+            };
+            match preset {
+                Some(preset) => defaults.with_preset(preset)?,
+                None => defaults,
+            }
+        }
+    };
+    if let Some(file) = &request.settings_file {
+        settings = settings.with_file(file)?;
+    }
+    if let Some(text) = &request.text {
+        // A file that is called `embedded` is a file.
+        settings.set("data.source", &Source::File(text.clone()).resolved())?;
+    }
+    for (path, value) in &request.sets {
+        settings.set(path, value)?;
+    }
+    let source = Source::parse(settings.text("data.source")?).resolved();
+    settings.set("data.source", &source)?;
+    Ok(settings)
+}
+
+/// Opens the text that the settings name, read with the vocabulary of a checkpoint where there is one of the
+/// same kind, and checks that its parts are long enough.
+pub(crate) fn open_data(
+    settings: &Settings,
+    kept: Option<&Vocabulary>,
+    rhythm: &Rhythm,
+) -> Result<TextData, TrainError> {
+    let tokenizer = settings.text("data.tokenizer")?;
+    let reading = match (kept.filter(|vocabulary| vocabulary.kind() == tokenizer), tokenizer) {
+        (Some(vocabulary), _) => Reading::Given(vocabulary.clone()),
+        (None, "byte") => Reading::Bytes,
+        (None, _) => Reading::OwnCharacters,
+    };
+    let source = Source::parse(settings.text("data.source")?);
+    let data = TextData::open(&source, reading, settings.number("data.split")?)?;
+    let context = settings.integer("data.context")?;
+    data.check_split(Split::Train, context)?;
+    if rhythm.eval_every.is_some() {
+        data.check_split(Split::Validation, context)?;
+    }
+    Ok(data)
+}
+
+/// Says what the batches of a run are a function of.
+pub(crate) fn fingerprint(settings: &Settings, data: &TextData) -> Result<Fingerprint, TrainError> {
+    Ok(Fingerprint {
+        bytes: data.byte_len(),
+        content_sha256: data.sha256(),
+        tokenizer_sha256: data.vocabulary().digest().map_err(DataError::Vocabulary)?,
+        tokens: data.len(),
+        train_tokens: data.split_len(Split::Train),
+        seed: settings.integer("seed")?,
+        order: settings.text("data.order")?.to_owned(),
+        context: settings.integer("data.context")?,
+        batch_size: settings.integer("batch_size")?,
+        accumulate: settings.integer("accumulate")?,
+    })
+}
