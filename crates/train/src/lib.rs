@@ -1,4 +1,53 @@
-//! A Burn trainer.
+//! A Burn trainer: runs that record where they stand, and go on from there to the bit.
+//!
+//! It does not know how records are stored or folded, how plugins cross their boundary, or how anything is
+//! shown: it decides the order of work at a node, and what has to be saved so that a run can be interrupted
+//! anywhere. Burn is known here and nowhere else in the workspace.
+//!
+//! ```text
+//!  request -> settings -> which run is meant (identity)  -> new | continue | again | skip | refused
+//!                            |
+//!                 state: initial weights, or a checkpoint of the base (restore)
+//!                            |
+//!      +---> batch (a function of the position) -> update -> metrics -> validation --+
+//!      |                                                                             |
+//!      +------ tick <- checkpoint: snapshot now, written and marked beside the next steps
+//!
+//!  analyze: past node -> mapped weights, replayed batch, model -> plugin -> one record. No clock.
+//! ```
+//!
+//! # Invariants
+//!
+//! - **TRAIN-1**: a resume keeps the node and its identity, a branch begins at seq 0 under a new nonce with its
+//!   base as parent; on the CPU a run that was interrupted, however often and wherever, has the losses and
+//!   weights of an undisturbed run, bit for bit.
+//! - **TRAIN-2**: a batch is a function of (data, seed, offset + seq); asking twice at a node gives the same
+//!   batch, and asking never moves the stream.
+//! - **TRAIN-3**: a checkpoint counts when its marker is published, and with it every earlier record; a folder
+//!   without a marker is removed by the next launch of its run, one with a marker is never overwritten.
+//! - **TRAIN-4**: no parameter is restored without its optimizer state unless the user asks for that.
+//!
+//! # A run
+//!
+//! ```
+//! use waycairn_train::{Gpt, Status, Stop, TrainRequest, experiments, train};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let mut request = TrainRequest::new(folder.path());
+//! request.sets = vec![("steps".into(), "2".into()), ("eval_every".into(), "off".into())];
+//! let report = train(&experiments![Gpt], &request, &Stop::new(), &mut ())?;
+//! assert_eq!((report.status, report.node.seq()), (Status::Finished, 1));
+//!
+//! // The same command again finds that nothing is left to do.
+//! let again = train(&experiments![Gpt], &request, &Stop::new(), &mut ())?;
+//! assert_eq!((again.status, again.node), (Status::Skipped, report.node));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What stands in a checkpoint, byte by byte: `docs/format.md`.
+
 mod checkpoint;
 mod data;
 mod device;

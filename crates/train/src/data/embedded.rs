@@ -1,18 +1,64 @@
 //! The text that every binary carries, so that a first run needs no file.
 
-/// Sources of this crate, one after the other.
+/// The sources of this crate, one after the other.
 pub(crate) const EMBEDDED: &str = concat!(
-    include_str!("../experiment.rs"),
-    include_str!("../gpt/mod.rs"),
-    include_str!("../gpt/model.rs"),
-    include_str!("../learner.rs"),
-    include_str!("../schema.rs"),
-    include_str!("../settings.rs"),
-    include_str!("../weights.rs"),
-    include_str!("../moments.rs"),
+    include_str!("../checkpoint/error.rs"),
+    include_str!("../checkpoint/files.rs"),
+    include_str!("../checkpoint/job.rs"),
+    include_str!("../checkpoint/manifest.rs"),
+    include_str!("../checkpoint/mod.rs"),
+    include_str!("../checkpoint/read.rs"),
+    include_str!("../checkpoint/state.rs"),
+    include_str!("../checkpoint/tensors.rs"),
+    include_str!("../checkpoint/write.rs"),
     include_str!("batch.rs"),
+    include_str!("error.rs"),
+    include_str!("fingerprint.rs"),
+    include_str!("loader.rs"),
+    include_str!("mod.rs"),
     include_str!("order.rs"),
     include_str!("plan.rs"),
     include_str!("text.rs"),
     include_str!("vocabulary.rs"),
+    include_str!("../device.rs"),
+    include_str!("../error.rs"),
+    include_str!("../experiment.rs"),
+    include_str!("../explain.rs"),
+    include_str!("../generator.rs"),
+    include_str!("../gpt/mod.rs"),
+    include_str!("../gpt/model.rs"),
+    include_str!("../identity.rs"),
+    include_str!("../inspect.rs"),
+    include_str!("../job.rs"),
+    include_str!("../known.rs"),
+    include_str!("../launch.rs"),
+    include_str!("../learner.rs"),
+    include_str!("../lib.rs"),
+    include_str!("../moments.rs"),
+    include_str!("../optimizer.rs"),
+    include_str!("../origin.rs"),
+    include_str!("../prepare.rs"),
+    include_str!("../progress.rs"),
+    include_str!("../request.rs"),
+    include_str!("../restore.rs"),
+    include_str!("../run.rs"),
+    include_str!("../sample.rs"),
+    include_str!("../saver.rs"),
+    include_str!("../schedule.rs"),
+    include_str!("../schema.rs"),
+    include_str!("../settings.rs"),
+    include_str!("../stop.rs"),
+    include_str!("../trainer.rs"),
+    include_str!("../weights.rs"),
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_long_enough_to_learn_from() {
+        assert!(EMBEDDED.len() > 150_000);
+        assert!(EMBEDDED.is_ascii());
+    }
+}

@@ -190,7 +190,7 @@ fn moments_are_keyed_by_the_parameters_path() {
 }
 
 #[test]
-fn a_parameter_without_moments_is_an_error_unless_partial() {
+fn train_4_a_parameter_without_moments_is_an_error_unless_partial() {
     let rig = rig();
     let mut learner = rig.learner();
     rig.step(&mut learner, 1);

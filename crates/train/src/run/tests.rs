@@ -634,6 +634,27 @@ fn bad_arguments_say_what_to_do() {
     );
 }
 
+/// The state that a kill between rename and marker leaves, made by hand.
+#[test]
+fn train_3_a_folder_without_a_marker_is_removed_and_made_again() {
+    let rig = Rig::new();
+    let request = rig.request("a", &[]);
+    let stopped = run_until(&request, 2);
+    let node = stopped.node.at(3).unwrap();
+    let blobs = rig.root("a").join("objects").join("blobs");
+    let stale = blobs.join(node.address().as_str()).join("checkpoint");
+    copy(&blobs.join(stopped.node.address().as_str()).join("checkpoint"), &stale);
+    std::fs::write(stale.join("leftover"), "x").unwrap();
+    // It does not count: the run goes on at the marked one.
+    let rest = run(&request);
+    assert_eq!((rest.status, rest.resumed_from.as_ref()), (Status::Finished, Some(&stopped.node)));
+    assert!(!stale.join("leftover").exists());
+    let reader = ObjectReader::open(&rig.root("a")).unwrap();
+    assert!(restore::open(&reader, &node, Depth::Whole).is_ok());
+    let whole = run(&rig.request("whole", &[]));
+    assert_eq!(final_weights(&rig.root("a"), &rest), final_weights(&rig.root("whole"), &whole));
+}
+
 #[test]
 fn allowed_data_is_read_with_the_vocabulary_of_the_checkpoint() {
     let rig = Rig::new();
