@@ -8,9 +8,8 @@ use crate::data::Fingerprint;
 /// The version that this program writes and the newest that it reads.
 pub(crate) const VERSION: u32 = 1;
 
-/// What `job.json` says.
+/// What `job.json` says. Keys that a later version adds are ignored: nothing is restored from here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct JobFile {
     /// Version of this file.
     pub version: u32,
@@ -46,7 +45,6 @@ pub struct JobFile {
 
 /// The state of a git repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct GitState {
     /// The commit.
     pub commit: String,
