@@ -61,7 +61,8 @@ fn timed(text: Option<&Path>, steps: u64, report_every: u64) -> Outcome<Timed> {
 }
 
 fn main() -> Outcome<()> {
-    let steps: u64 = std::env::var("WAYCAIRN_BENCH_STEPS").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
+    let steps: u64 =
+        std::env::var("WAYCAIRN_BENCH_STEPS").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
     let text = std::env::var("WAYCAIRN_BENCH_TEXT").map_or_else(
         |_| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/tinyshakespeare.txt"),
         PathBuf::from,

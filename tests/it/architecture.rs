@@ -54,7 +54,9 @@ fn normal_edges(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
         for dependency in node["deps"].as_array().expect("a node has deps") {
             let kinds = dependency["dep_kinds"].as_array().expect("a dependency has kinds");
             if kinds.iter().any(|kind| kind["kind"].is_null()) {
-                to.insert(name_of[dependency["pkg"].as_str().expect("a dependency has a package")].to_owned());
+                to.insert(
+                    name_of[dependency["pkg"].as_str().expect("a dependency has a package")].to_owned(),
+                );
             }
         }
     }

@@ -67,9 +67,11 @@ fn an_unwritable_root() {
         return;
     }
     let root = root();
-    let run = waycairn_tests::Run::of(
-        std::process::Command::new(program()).args(["train", "--root", "/sys/kernel/waycairn"]),
-    );
+    let run = waycairn_tests::Run::of(std::process::Command::new(program()).args([
+        "train",
+        "--root",
+        "/sys/kernel/waycairn",
+    ]));
     run.fails_with(1, &["/sys/kernel"]);
     drop(root);
 }
@@ -103,7 +105,9 @@ fn a_node_without_a_checkpoint_names_the_nearest_ones() {
     let last = format!("shakespeare:{}", STEPS - 2);
     trained().run(&["sample", &last]).fails_with(1, &["checkpoint", "shakespeare@"]);
     let plugin = waycairn_tests::plugin("summary").display().to_string();
-    trained().run(&["analyze", "--plugin", &plugin, "--at", &last]).fails_with(1, &["checkpoint", "shakespeare@"]);
+    trained()
+        .run(&["analyze", "--plugin", &plugin, "--at", &last])
+        .fails_with(1, &["checkpoint", "shakespeare@"]);
 }
 
 #[test]

@@ -25,7 +25,17 @@ fn trained() -> &'static Root {
         let root = Root::new(program());
         let file = root.file("input.txt", text(30_000));
         let steps = STEPS.to_string();
-        root.json(&["train", "--text", &file, "--name", "shakespeare", "--preset", "tiny", "--steps", &steps]);
+        root.json(&[
+            "train",
+            "--text",
+            &file,
+            "--name",
+            "shakespeare",
+            "--preset",
+            "tiny",
+            "--steps",
+            &steps,
+        ]);
         root
     })
 }

@@ -16,9 +16,25 @@ const NAME: &str = "exact";
 
 fn launch<'a>(file: &'a str, steps: &'a str) -> Vec<&'a str> {
     vec![
-        "train", "--text", file, "--name", NAME, "--preset", "tiny", "--steps", steps, "--threads", "1",
-        "--set", "model.dropout=0.2", "--set", "accumulate=2", "--set", "checkpoint_every=7",
-        "--set", "data.order=shuffled",
+        "train",
+        "--text",
+        file,
+        "--name",
+        NAME,
+        "--preset",
+        "tiny",
+        "--steps",
+        steps,
+        "--threads",
+        "1",
+        "--set",
+        "model.dropout=0.2",
+        "--set",
+        "accumulate=2",
+        "--set",
+        "checkpoint_every=7",
+        "--set",
+        "data.order=shuffled",
     ]
 }
 
@@ -28,7 +44,9 @@ fn losses(root: &Root) -> BTreeMap<u64, String> {
     rows.as_array()
         .expect("rows")
         .iter()
-        .map(|row| (row["seq"].as_u64().expect("a seq"), format!("{} {}", row["train/loss"], row["val/loss"])))
+        .map(|row| {
+            (row["seq"].as_u64().expect("a seq"), format!("{} {}", row["train/loss"], row["val/loss"]))
+        })
         .collect()
 }
 
@@ -85,7 +103,8 @@ fn a_signal_stops_in_good_order_and_the_same_command_goes_on() {
         let root = Root::new(program());
         let file = root.file("input.txt", text(20_000));
         let words = launch(&file, "100000");
-        let child = root.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a launch");
+        let child =
+            root.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a launch");
         let started = Instant::now();
         while root.json(&["nodes"]).as_array().is_none_or(Vec::is_empty) {
             assert!(started.elapsed().as_secs() < 60, "the launch records nothing");
@@ -96,7 +115,10 @@ fn a_signal_stops_in_good_order_and_the_same_command_goes_on() {
         assert!(kill.expect("kill runs").success());
         let run = waycairn_tests::Run::from(child.wait_with_output().expect("wait"));
         assert_eq!(run.status, Some(4), "stopped in good order: {run}");
-        assert!(run.out.contains("--resume") || run.err.contains("again") || run.out.contains("again"), "{run}");
+        assert!(
+            run.out.contains("--resume") || run.err.contains("again") || run.out.contains("again"),
+            "{run}"
+        );
         let node = root.json(&["show", NAME]);
         assert_eq!(node["checkpoint"]["complete"], true, "it stopped at a checkpoint: {node}");
         let done = node["seq"].as_u64().expect("a seq") + 1;

@@ -45,7 +45,12 @@ impl Root {
         for name in ["WAYCAIRN_ROOT", "WAYCAIRN_PLUGIN_PATH", "NO_COLOR", "BURN_DEVICE", "RUST_LOG"] {
             command.env_remove(name);
         }
-        command.args(words).arg("--root").arg(self.path()).current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+            .args(words)
+            .arg("--root")
+            .arg(self.path())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
         command
     }
 
@@ -62,7 +67,6 @@ impl Root {
     ///
     /// # Panics
     /// When the program fails or prints no JSON.
-    #[must_use]
     pub fn json(&self, words: &[&str]) -> Value {
         let mut all = words.to_vec();
         all.extend(["--format", "json"]);

@@ -1,5 +1,9 @@
 //! The program under test: what the binary `waycairn` is.
 
-fn main() -> std::process::ExitCode {
-    waycairn_cli::main()
+use std::process::ExitCode;
+
+use waycairn_cli::{Gpt, experiments};
+
+fn main() -> ExitCode {
+    waycairn_cli::main(experiments![Gpt])
 }
