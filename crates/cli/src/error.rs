@@ -34,9 +34,9 @@ pub(crate) struct CliError {
     /// One line: what happened.
     pub(crate) what: String,
     /// One line: why.
-    pub(crate) why: Option<String>,
+    pub(crate) why: Option<Box<str>>,
     /// One line: what to do.
-    pub(crate) next: Option<String>,
+    pub(crate) next: Option<Box<str>>,
     /// Lines that show the place, such as an expression with a caret below it.
     pub(crate) picture: Vec<String>,
     /// The exit status that goes with it.
@@ -68,7 +68,7 @@ impl CliError {
     /// An error of a crate below: what it says, with its causes as the reason.
     pub(crate) fn of(code: &'static str, error: impl Error + Send + Sync + 'static) -> Self {
         let mut of = Self::line(code, &error.to_string());
-        of.why = reason(&error);
+        of.why = reason(&error).map(Into::into);
         of.source = Some(Box::new(error));
         of
     }
@@ -78,7 +78,7 @@ impl CliError {
         let text = one_line(text);
         let (what, next) = split_next(&text);
         let mut line = Self::new(code, what);
-        line.next = next.map(str::to_owned);
+        line.next = next.map(Into::into);
         line
     }
 
@@ -92,7 +92,7 @@ impl CliError {
         if let Some(next) = next {
             let source = told.source.as_deref().map(ToString::to_string).unwrap_or_default();
             told.what = one_line(&source);
-            told.next = Some(next);
+            told.next = Some(next.into());
         }
         told
     }
@@ -101,7 +101,7 @@ impl CliError {
     pub(crate) fn writing(target: &str, error: io::Error) -> Self {
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
         let mut writing = Self::new("io", format!("cannot write to {target}")).why(io_text(&error));
-        writing.next = Some("make room or choose another place with `-o FILE`".to_owned());
+        writing.next = Some("make room or choose another place with `-o FILE`".into());
         writing.quiet = quiet;
         writing.source = Some(Box::new(error));
         writing
@@ -109,19 +109,19 @@ impl CliError {
 
     /// Sets the reason.
     pub(crate) fn why(mut self, why: impl Into<String>) -> Self {
-        self.why = Some(why.into());
+        self.why = Some(why.into().into());
         self
     }
 
     /// Sets what to do next.
     pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
-        self.next = Some(next.into());
+        self.next = Some(next.into().into());
         self
     }
 
     /// Sets what to do next where the error itself does not say it.
     pub(crate) fn default_next(mut self, next: &str) -> Self {
-        self.next.get_or_insert_with(|| next.to_owned());
+        self.next.get_or_insert_with(|| next.into());
         self
     }
 

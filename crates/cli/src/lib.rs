@@ -42,3 +42,4 @@ mod terminal;
 mod value;
 
 pub use program::main;
+pub use waycairn_train::{Experiments, Gpt, experiments};

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use waycairn_train::{Gpt, experiments};
+use waycairn_cli::{Gpt, experiments};
 
 fn main() -> ExitCode {
     waycairn_cli::main(experiments![Gpt])

@@ -25,7 +25,7 @@ use crate::{panic, progress};
 ///
 /// ```no_run
 /// use std::process::ExitCode;
-/// use waycairn_train::{Gpt, experiments};
+/// use waycairn_cli::{Gpt, experiments};
 ///
 /// fn main() -> ExitCode {
 ///     waycairn_cli::main(experiments![Gpt])
@@ -160,7 +160,7 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> CliError {
     let command = arguments.iter().skip(1).find_map(|argument| known.find_subcommand(argument));
     let command = command.map_or(String::new(), |command| format!(" {}", command.get_name()));
     let mut usage = CliError::usage(what).next(format!("see `waycairn{command} --help`"));
-    usage.why = why;
+    usage.why = why.map(Into::into);
     usage
 }
 
@@ -188,7 +188,8 @@ mod tests {
             let arguments = arguments(line);
             let error = usage(&Cli::try_parse_from(&arguments).unwrap_err(), &arguments);
             assert_eq!(error.exit, Exit::Usage);
-            (error.what, error.why.unwrap_or_default(), error.next.unwrap_or_default())
+            let text = |part: Option<Box<str>>| part.map(String::from).unwrap_or_default();
+            (error.what, text(error.why), text(error.next))
         };
         for (line, what, why, next) in [
             (
