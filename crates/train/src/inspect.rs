@@ -3,27 +3,23 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use serde_json::Value;
 use waycairn_analysis_host::{
-    AnalysisHost, DType, ForeignAnalysis, HostError, NodeInfo, Outputs, OwnedTensor, Provenance,
-    RecordBatchReader, RunError, ScalarOut, SettingsError as AnalysisSettingsError, TensorView,
+    ForeignAnalysis, HostError, Outputs, Provenance, RunError, ScalarOut,
+    SettingsError as AnalysisSettingsError, TensorView,
 };
 use waycairn_dag::Node;
-use waycairn_durable::Digest;
-use waycairn_store::{Attachment, Expr, NodeView, ObjectReader, ObjectStore, Scalar, StoreOptions};
+use waycairn_store::{Attachment, NodeView, ObjectReader, ObjectStore, Scalar, StoreOptions};
 
-use crate::checkpoint::{Checkpoint, Depth};
-use crate::data::{Batch, Reading, Source, Split, TextData, TrainPlan, Whole, gather};
+use crate::checkpoint::Depth;
 use crate::device::Compute;
-use crate::error::TrainError;
+use crate::error::{TrainError, chain};
 use crate::experiment::Experiments;
 use crate::job::new_nonce;
-use crate::learner::Learner;
-use crate::restore::{self, Want};
-use crate::settings::{Schema, Settings};
+use crate::past::{PastNode, Texts};
+use crate::restore;
 
 /// One launch of analyses.
 #[derive(Clone, Debug)]
@@ -135,7 +131,7 @@ pub fn analyze(
         store: &store,
         tasks: &tasks,
         force: request.force,
-        texts: Mutex::default(),
+        texts: Texts::default(),
     };
     let outcomes: Vec<Vec<AnalyzeOutcome>> = request.at.par_iter().map(|node| bench.node(node)).collect();
     let closed = store.close();
@@ -172,8 +168,7 @@ struct Bench<'a> {
     store: &'a ObjectStore,
     tasks: &'a [Task<'a>],
     force: bool,
-    /// Texts by source and vocabulary, opened once.
-    texts: Mutex<BTreeMap<(String, Digest), Arc<TextData>>>,
+    texts: Texts,
 }
 
 impl Bench<'_> {
@@ -238,7 +233,10 @@ impl Bench<'_> {
             .map(|(name, shape, dtype, bytes)| TensorView::with_dtype_name(name, dtype, shape, bytes))
             .collect();
         let host = PastNode {
-            bench: self,
+            experiments: self.experiments,
+            compute: &self.compute,
+            reader: &self.reader,
+            texts: &self.texts,
             node,
             parents: self.reader.parents(node)?,
             checkpoint: &checkpoint,
@@ -267,178 +265,6 @@ impl Bench<'_> {
             error: Some(error),
             ..outcome(node, task, AnalyzeStatus::Failed)
         })
-    }
-
-    fn text(&self, source: &str, checkpoint: &Checkpoint, share: f64) -> Result<Arc<TextData>, HostError> {
-        let vocabulary = checkpoint.vocabulary();
-        let digest = vocabulary.digest().map_err(|error| HostError::failed(error.to_string()))?;
-        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(text) = texts.get(&(source.to_owned(), digest)) {
-            return Ok(Arc::clone(text));
-        }
-        let reading = Reading::Given(vocabulary.clone());
-        let text = TextData::open(&Source::parse(source), reading, share)
-            .map_err(|error| HostError::unavailable(chain(&error)))?;
-        let text = Arc::new(text);
-        texts.insert((source.to_owned(), digest), Arc::clone(&text));
-        Ok(text)
-    }
-}
-
-/// One node as its analyses see it.
-struct PastNode<'a> {
-    bench: &'a Bench<'a>,
-    node: &'a Node,
-    parents: Vec<Node>,
-    checkpoint: &'a Checkpoint,
-    /// What training recorded as `data/batch_sha256`.
-    recorded: Option<&'a Scalar>,
-    weights: Result<Vec<TensorView<'a>>, HostError>,
-    /// Restored when an analysis first runs it.
-    model: OnceCell<Result<Box<dyn Learner>, HostError>>,
-}
-
-impl PastNode<'_> {
-    fn settings(&self) -> Result<Settings, HostError> {
-        let job = self.checkpoint.job();
-        let experiment = self
-            .bench
-            .experiments
-            .find(Some(&job.experiment))
-            .map_err(|error| HostError::unavailable(error.to_string()))?;
-        let origin = format!("`{}`", self.checkpoint.config_path().display());
-        Settings::defaults(Schema::new(experiment.keys()))
-            .with_toml(self.checkpoint.config(), &origin)
-            .map_err(|error| HostError::unavailable(error.to_string()))
-    }
-
-    /// Makes the batch of this position again.
-    fn replay(&self) -> Result<Batch, HostError> {
-        let settings = self.settings()?;
-        let invalid = |error: crate::settings::SettingsError| HostError::failed(error.to_string());
-        let source = settings.text("data.source").map_err(invalid)?;
-        let share = settings.number("data.split").map_err(invalid)?;
-        let data = self.bench.text(source, self.checkpoint, share)?;
-        let loader = &self.checkpoint.state().loader;
-        let now =
-            crate::origin::fingerprint(&settings, &data).map_err(|error| HostError::failed(chain(&error)))?;
-        now.check(&loader.fingerprint, Whole::Yes)
-            .map_err(|error| HostError::unavailable(error.to_string()))?;
-        let windows = TrainPlan::new(&now).windows(loader.position);
-        let batch = gather(&data, Split::Train, loader.position, &windows, now.context);
-        match self.recorded {
-            Some(Scalar::Text(recorded)) if *recorded != batch.sha256().to_string() => {
-                Err(HostError::failed(format!(
-                    "the batch of position {} is not the one that was recorded",
-                    loader.position
-                )))
-            }
-            _ => Ok(batch),
-        }
-    }
-
-    fn model(&self) -> Result<&dyn Learner, HostError> {
-        let model = self.model.get_or_init(|| {
-            let unavailable = |error: &dyn std::error::Error| HostError::unavailable(chain(error));
-            let experiment = self
-                .bench
-                .experiments
-                .find(Some(&self.checkpoint.job().experiment))
-                .map_err(|error| unavailable(&error))?;
-            let vocabulary = self.checkpoint.vocabulary().len();
-            let mut learner = experiment
-                .learner(&self.settings()?, vocabulary, self.bench.compute.device())
-                .map_err(|error| unavailable(&error))?;
-            restore::restore(&self.bench.reader, self.node, self.checkpoint, learner.as_mut(), Want::Weights)
-                .map_err(|error| unavailable(&error))?;
-            Ok(learner)
-        });
-        model.as_deref().map_err(Clone::clone)
-    }
-}
-
-impl AnalysisHost for PastNode<'_> {
-    fn node(&self) -> NodeInfo {
-        NodeInfo {
-            name: self.node.name().to_owned(),
-            nonce: self.node.nonce().to_owned(),
-            seq: self.node.seq(),
-            address: self.node.address().to_string(),
-        }
-    }
-
-    fn parents(&self) -> Vec<String> {
-        self.parents.iter().map(|parent| parent.address().to_string()).collect()
-    }
-
-    fn experiment_settings(&self) -> Value {
-        let table: Option<toml::Table> = self.checkpoint.config().parse().ok();
-        table.and_then(|table| serde_json::to_value(table).ok()).unwrap_or(Value::Null)
-    }
-
-    fn weights(&self) -> Result<&[TensorView<'_>], HostError> {
-        self.weights.as_deref().map_err(Clone::clone)
-    }
-
-    fn batch(&self) -> Result<Vec<OwnedTensor>, HostError> {
-        let tensors = self.replay()?.tensors();
-        tensors
-            .into_iter()
-            .map(|tensor| {
-                let dtype = if tensor.dtype == "I32" { DType::I32 } else { DType::F32 };
-                OwnedTensor::new(tensor.name, dtype, tensor.shape, tensor.bytes)
-            })
-            .collect()
-    }
-
-    /// Takes `tokens`, `[rows, context]` of a whole-number type, and gives `logits`,
-    /// `[rows, context, vocabulary]`.
-    fn forward(&self, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError> {
-        let tokens = inputs
-            .iter()
-            .find(|input| input.name() == "tokens")
-            .ok_or_else(|| HostError::invalid("the model needs the input `tokens`"))?;
-        let view = tokens.view();
-        let &[rows, context] = view.shape() else {
-            return Err(HostError::invalid(format!(
-                "`tokens` has the shape {:?}, not [rows, tokens]",
-                view.shape()
-            )));
-        };
-        let longest =
-            self.settings()?.size("data.context").map_err(|error| HostError::failed(error.to_string()))?;
-        if rows == 0 || context == 0 || context > longest {
-            return Err(HostError::invalid(format!(
-                "`tokens` has the shape [{rows}, {context}], and the model takes 1 to {longest} tokens a row"
-            )));
-        }
-        let vocabulary = self.checkpoint.vocabulary().len();
-        let mut numbers = Vec::with_capacity(rows * context);
-        for value in view.iter_f64()? {
-            if value < 0.0 || value >= vocabulary as f64 || value.fract() != 0.0 {
-                return Err(HostError::invalid(format!(
-                    "`tokens` holds {value}; tokens are 0 to {}",
-                    vocabulary - 1
-                )));
-            }
-            numbers.push(value as i32);
-        }
-        let (shape, logits) = self.model()?.forward(&numbers, rows, context);
-        Ok(vec![OwnedTensor::from_f32("logits", shape, &logits)?])
-    }
-
-    fn scalars(
-        &self,
-        expression: &str,
-        keys: &[String],
-    ) -> Result<Box<dyn RecordBatchReader + Send>, HostError> {
-        let mut query = self.bench.reader.query();
-        if !expression.trim().is_empty() {
-            query.expression(Expr::parse(expression).map_err(|error| HostError::invalid(chain(&error)))?);
-        }
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let table = query.batches(&keys).map_err(|error| HostError::failed(chain(&error)))?;
-        Ok(table.into_reader())
     }
 }
 
@@ -500,21 +326,6 @@ fn run_error(error: &RunError) -> String {
         }
         None => chain(error),
     }
-}
-
-/// An error with its causes, each said once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.ends_with(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// The name that NumPy has for a number format.

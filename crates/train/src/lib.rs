@@ -65,6 +65,7 @@ mod learner;
 mod moments;
 mod optimizer;
 mod origin;
+mod past;
 mod prepare;
 mod progress;
 mod request;

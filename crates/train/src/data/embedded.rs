@@ -37,6 +37,7 @@ pub(crate) const EMBEDDED: &str = concat!(
     include_str!("../moments.rs"),
     include_str!("../optimizer.rs"),
     include_str!("../origin.rs"),
+    include_str!("../past.rs"),
     include_str!("../prepare.rs"),
     include_str!("../progress.rs"),
     include_str!("../request.rs"),

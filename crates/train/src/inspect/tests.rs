@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use waycairn_analysis_host::{AnalysisHost, DType, OwnedTensor};
+
 use super::*;
 use crate::{Gpt, Stop, TrainRequest, train};
 
@@ -29,17 +31,7 @@ fn trained(root: &Path) -> Node {
 fn with_host(root: &Path, node: &Node, look: impl FnOnce(&PastNode<'_>)) {
     let experiments = crate::experiments![Gpt];
     let reader = ObjectReader::open(root).unwrap();
-    let store = ObjectStore::open(root, StoreOptions::default()).unwrap();
     let view = reader.node(node).unwrap().unwrap();
-    let bench = Bench {
-        experiments: &experiments,
-        compute: Compute::choose("cpu").unwrap(),
-        reader: reader.clone(),
-        store: &store,
-        tasks: &[],
-        force: false,
-        texts: Mutex::default(),
-    };
     let checkpoint = restore::open(&reader, node, Depth::Weights).unwrap();
     let file = checkpoint.model().unwrap();
     let tensors = file.tensors().unwrap();
@@ -50,7 +42,10 @@ fn with_host(root: &Path, node: &Node, look: impl FnOnce(&PastNode<'_>)) {
         .map(|(name, shape, bytes)| TensorView::new(name, DType::F32, shape, bytes).unwrap())
         .collect();
     let host = PastNode {
-        bench: &bench,
+        experiments: &experiments,
+        compute: &Compute::choose("cpu").unwrap(),
+        reader: &reader,
+        texts: &Texts::default(),
         node,
         parents: reader.parents(node).unwrap(),
         checkpoint: &checkpoint,

@@ -1,0 +1,200 @@
+//! One past node as its analyses see it.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use waycairn_analysis_host::{
+    AnalysisHost, DType, HostError, NodeInfo, OwnedTensor, RecordBatchReader, TensorView,
+};
+use waycairn_dag::Node;
+use waycairn_durable::Digest;
+use waycairn_store::{Expr, ObjectReader, Scalar};
+
+use crate::checkpoint::Checkpoint;
+use crate::data::{Batch, Reading, Source, Split, TextData, TrainPlan, Vocabulary, Whole, gather};
+use crate::device::Compute;
+use crate::error::chain;
+use crate::experiment::Experiments;
+use crate::learner::Learner;
+use crate::restore::{self, Want};
+use crate::settings::{Schema, Settings};
+
+/// Texts by source and vocabulary: nodes of one run share theirs.
+#[derive(Debug, Default)]
+pub(crate) struct Texts(Mutex<BTreeMap<(String, Digest), Arc<TextData>>>);
+
+impl Texts {
+    fn open(&self, source: &str, vocabulary: &Vocabulary, share: f64) -> Result<Arc<TextData>, HostError> {
+        let digest = vocabulary.digest().map_err(|error| HostError::failed(error.to_string()))?;
+        let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = texts.get(&(source.to_owned(), digest)) {
+            return Ok(Arc::clone(text));
+        }
+        let reading = Reading::Given(vocabulary.clone());
+        let text = TextData::open(&Source::parse(source), reading, share)
+            .map_err(|error| HostError::unavailable(chain(&error)))?;
+        let text = Arc::new(text);
+        texts.insert((source.to_owned(), digest), Arc::clone(&text));
+        Ok(text)
+    }
+}
+
+/// One node as its analyses see it.
+pub(crate) struct PastNode<'a> {
+    pub(crate) experiments: &'a Experiments,
+    pub(crate) compute: &'a Compute,
+    pub(crate) reader: &'a ObjectReader,
+    pub(crate) texts: &'a Texts,
+    pub(crate) node: &'a Node,
+    pub(crate) parents: Vec<Node>,
+    pub(crate) checkpoint: &'a Checkpoint,
+    /// What training recorded as `data/batch_sha256`.
+    pub(crate) recorded: Option<&'a Scalar>,
+    pub(crate) weights: Result<Vec<TensorView<'a>>, HostError>,
+    /// Restored when an analysis first runs it.
+    pub(crate) model: OnceCell<Result<Box<dyn Learner>, HostError>>,
+}
+
+impl PastNode<'_> {
+    fn settings(&self) -> Result<Settings, HostError> {
+        let job = self.checkpoint.job();
+        let experiment = self
+            .experiments
+            .find(Some(&job.experiment))
+            .map_err(|error| HostError::unavailable(error.to_string()))?;
+        let origin = format!("`{}`", self.checkpoint.config_path().display());
+        Settings::defaults(Schema::new(experiment.keys()))
+            .with_toml(self.checkpoint.config(), &origin)
+            .map_err(|error| HostError::unavailable(error.to_string()))
+    }
+
+    /// Makes the batch of this position again.
+    pub(crate) fn replay(&self) -> Result<Batch, HostError> {
+        let settings = self.settings()?;
+        let invalid = |error: crate::settings::SettingsError| HostError::failed(error.to_string());
+        let source = settings.text("data.source").map_err(invalid)?;
+        let share = settings.number("data.split").map_err(invalid)?;
+        let data = self.texts.open(source, self.checkpoint.vocabulary(), share)?;
+        let loader = &self.checkpoint.state().loader;
+        let now =
+            crate::origin::fingerprint(&settings, &data).map_err(|error| HostError::failed(chain(&error)))?;
+        now.check(&loader.fingerprint, Whole::Yes)
+            .map_err(|error| HostError::unavailable(error.to_string()))?;
+        let windows = TrainPlan::new(&now).windows(loader.position);
+        let batch = gather(&data, Split::Train, loader.position, &windows, now.context);
+        match self.recorded {
+            Some(Scalar::Text(recorded)) if *recorded != batch.sha256().to_string() => {
+                Err(HostError::failed(format!(
+                    "the batch of position {} is not the one that was recorded",
+                    loader.position
+                )))
+            }
+            _ => Ok(batch),
+        }
+    }
+
+    fn model(&self) -> Result<&dyn Learner, HostError> {
+        let model = self.model.get_or_init(|| {
+            let unavailable = |error: &dyn std::error::Error| HostError::unavailable(chain(error));
+            let experiment = self
+                .experiments
+                .find(Some(&self.checkpoint.job().experiment))
+                .map_err(|error| unavailable(&error))?;
+            let vocabulary = self.checkpoint.vocabulary().len();
+            let mut learner = experiment
+                .learner(&self.settings()?, vocabulary, self.compute.device())
+                .map_err(|error| unavailable(&error))?;
+            restore::restore(self.reader, self.node, self.checkpoint, learner.as_mut(), Want::Weights)
+                .map_err(|error| unavailable(&error))?;
+            Ok(learner)
+        });
+        model.as_deref().map_err(Clone::clone)
+    }
+}
+
+impl AnalysisHost for PastNode<'_> {
+    fn node(&self) -> NodeInfo {
+        NodeInfo {
+            name: self.node.name().to_owned(),
+            nonce: self.node.nonce().to_owned(),
+            seq: self.node.seq(),
+            address: self.node.address().to_string(),
+        }
+    }
+
+    fn parents(&self) -> Vec<String> {
+        self.parents.iter().map(|parent| parent.address().to_string()).collect()
+    }
+
+    fn experiment_settings(&self) -> Value {
+        let table: Option<toml::Table> = self.checkpoint.config().parse().ok();
+        table.and_then(|table| serde_json::to_value(table).ok()).unwrap_or(Value::Null)
+    }
+
+    fn weights(&self) -> Result<&[TensorView<'_>], HostError> {
+        self.weights.as_deref().map_err(Clone::clone)
+    }
+
+    fn batch(&self) -> Result<Vec<OwnedTensor>, HostError> {
+        let tensors = self.replay()?.tensors();
+        tensors
+            .into_iter()
+            .map(|tensor| {
+                let dtype = if tensor.dtype == "I32" { DType::I32 } else { DType::F32 };
+                OwnedTensor::new(tensor.name, dtype, tensor.shape, tensor.bytes)
+            })
+            .collect()
+    }
+
+    /// Takes `tokens`, `[rows, context]` of a whole-number type, and gives `logits`,
+    /// `[rows, context, vocabulary]`.
+    fn forward(&self, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError> {
+        let tokens = inputs
+            .iter()
+            .find(|input| input.name() == "tokens")
+            .ok_or_else(|| HostError::invalid("the model needs the input `tokens`"))?;
+        let view = tokens.view();
+        let &[rows, context] = view.shape() else {
+            return Err(HostError::invalid(format!(
+                "`tokens` has the shape {:?}, not [rows, tokens]",
+                view.shape()
+            )));
+        };
+        let longest =
+            self.settings()?.size("data.context").map_err(|error| HostError::failed(error.to_string()))?;
+        if rows == 0 || context == 0 || context > longest {
+            return Err(HostError::invalid(format!(
+                "`tokens` has the shape [{rows}, {context}], and the model takes 1 to {longest} tokens a row"
+            )));
+        }
+        let vocabulary = self.checkpoint.vocabulary().len();
+        let mut numbers = Vec::with_capacity(rows * context);
+        for value in view.iter_f64()? {
+            if value < 0.0 || value >= vocabulary as f64 || value.fract() != 0.0 {
+                return Err(HostError::invalid(format!(
+                    "`tokens` holds {value}; tokens are 0 to {}",
+                    vocabulary - 1
+                )));
+            }
+            numbers.push(value as i32);
+        }
+        let (shape, logits) = self.model()?.forward(&numbers, rows, context);
+        Ok(vec![OwnedTensor::from_f32("logits", shape, &logits)?])
+    }
+
+    fn scalars(
+        &self,
+        expression: &str,
+        keys: &[String],
+    ) -> Result<Box<dyn RecordBatchReader + Send>, HostError> {
+        let mut query = self.reader.query();
+        if !expression.trim().is_empty() {
+            query.expression(Expr::parse(expression).map_err(|error| HostError::invalid(chain(&error)))?);
+        }
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let table = query.batches(&keys).map_err(|error| HostError::failed(chain(&error)))?;
+        Ok(table.into_reader())
+    }
+}
