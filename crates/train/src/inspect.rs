@@ -74,7 +74,7 @@ pub struct AnalyzeOutcome {
     pub status: AnalyzeStatus,
     /// Suffixes of the artifacts that were attached.
     pub artifacts: Vec<String>,
-    /// Values that were recorded, under their full keys.
+    /// Values that the analysis recorded, under their full keys.
     pub scalars: Vec<(String, Scalar)>,
     /// Names of the result files that were attached.
     pub files: Vec<String>,
@@ -250,11 +250,14 @@ impl Bench<'_> {
     fn task(&self, node: &Node, task: &Task<'_>, host: &PastNode<'_>) -> AnalyzeOutcome {
         let done =
             task.analysis.run(host, &task.settings).map_err(|error| run_error(&error)).and_then(|outputs| {
+                let key = |key: &str| format!("{}/{key}", task.name());
+                let scalars =
+                    outputs.scalars.iter().map(|(name, value)| (key(name), scalar(value.clone()))).collect();
                 let attachment = attachment(task, outputs);
                 let done = AnalyzeOutcome {
                     artifacts: attachment.artifacts.iter().map(|(suffix, _)| suffix.clone()).collect(),
                     files: attachment.files.iter().map(|(name, _)| name.clone()).collect(),
-                    scalars: attachment.fields.clone(),
+                    scalars,
                     ..outcome(node, task, AnalyzeStatus::Attached)
                 };
                 self.store.attach(node, attachment).map_err(|error| chain(&error))?;
