@@ -87,8 +87,11 @@ impl PartSchema {
     /// The Arrow field that a column is decoded as, before a cast.
     pub(crate) fn decoded(&self, column: Column) -> Field {
         let field = &self.fields[column.root];
-        let data_type =
-            if column.cast { field.data_type().clone() } else { decoded_type(field.name(), column.value_type) };
+        let data_type = if column.cast {
+            field.data_type().clone()
+        } else {
+            decoded_type(field.name(), column.value_type)
+        };
         Field::new(field.name(), data_type, field.is_nullable())
     }
 }
@@ -145,7 +148,8 @@ impl Part {
         for path in [&self.path, &hidden] {
             match File::open(path) {
                 Ok(file) => {
-                    let metadata = file.metadata().map_err(|source| OpenFault::Io { path: path.clone(), source })?;
+                    let metadata =
+                        file.metadata().map_err(|source| OpenFault::Io { path: path.clone(), source })?;
                     let same = metadata.len() == self.length && metadata.modified().ok() == self.modified;
                     return if same { Ok(file) } else { Err(OpenFault::Stale) };
                 }
@@ -353,7 +357,8 @@ impl Folder {
     /// The union over the distinct schemas. When only new ones came, they are added to the union before, so
     /// the cost of a new part does not grow with the number of parts.
     fn fields(&self, parts: &[Arc<Part>]) -> Arc<FieldTable> {
-        let ids = |parts: &[Arc<Part>]| -> HashSet<usize> { parts.iter().map(|part| part.schema.id).collect() };
+        let ids =
+            |parts: &[Arc<Part>]| -> HashSet<usize> { parts.iter().map(|part| part.schema.id).collect() };
         let mut missing = ids(parts);
         let mut table = FieldTable::default();
         if let Some(last) = &self.last {
@@ -451,7 +456,12 @@ fn decode_footer(file: &File, metadata: &Metadata) -> Result<Footer, FooterFault
     let Some(end) = tail.last_chunk::<FOOTER_SIZE>() else {
         return Err(FooterFault::Damaged(format!("it has only {length} bytes"), None));
     };
-    let cut = |error| FooterFault::Damaged("it has no Parquet footer, so it was cut off or overwritten".to_owned(), Some(error));
+    let cut = |error| {
+        FooterFault::Damaged(
+            "it has no Parquet footer, so it was cut off or overwritten".to_owned(),
+            Some(error),
+        )
+    };
     let footer_bytes = FooterTail::try_new(end).map_err(cut)?.metadata_length() as u64 + FOOTER_SIZE as u64;
     if footer_bytes > length {
         return Err(damaged("its footer claims to be longer than the file"));
@@ -516,7 +526,9 @@ fn readable(data_type: &DataType) -> Option<(ValueType, bool)> {
     }
     match data_type {
         DataType::Int8 | DataType::Int16 | DataType::Int32 => Some((ValueType::Int, true)),
-        DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => Some((ValueType::Int, true)),
+        DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => {
+            Some((ValueType::Int, true))
+        }
         DataType::Float16 | DataType::Float32 => Some((ValueType::Float, true)),
         _ => None,
     }
@@ -600,7 +612,8 @@ impl Footer {
         for (index, group) in self.metadata.row_groups().iter().enumerate() {
             let mut group = Group::new(index, group, &schema, only_run.clone());
             // Neighbours of one run share its text.
-            if let (Some(run), Some(before)) = (&group.run, groups.last().and_then(|group| group.run.as_ref()))
+            if let (Some(run), Some(before)) =
+                (&group.run, groups.last().and_then(|group| group.run.as_ref()))
                 && run == before
             {
                 group.run = Some(Arc::clone(before));

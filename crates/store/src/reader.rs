@@ -232,10 +232,11 @@ impl ObjectReader {
         &self,
         mut answer: impl FnMut(&PartSet, &mut Vec<Diagnostic>) -> Result<T, Fault>,
     ) -> Result<Answer<T>, QueryError> {
-        let ((value, diagnostics), mut skipped) = attempt(&self.places.values, self.places.on_damage, |set| {
-            let mut diagnostics = Vec::new();
-            answer(set, &mut diagnostics).map(|value| (value, diagnostics))
-        })?;
+        let ((value, diagnostics), mut skipped) =
+            attempt(&self.places.values, self.places.on_damage, |set| {
+                let mut diagnostics = Vec::new();
+                answer(set, &mut diagnostics).map(|value| (value, diagnostics))
+            })?;
         skipped.extend(diagnostics);
         Ok(Answer { value, diagnostics: skipped })
     }

@@ -78,13 +78,16 @@ impl Sums {
 
 /// Sums up the runs in scope, the newest first.
 pub(crate) fn runs(set: &PartSet, scope: &IdentityScope) -> Result<Vec<RunSummary>, Fault> {
-    let mut spec = FoldSpec::default();
+    let mut spec = FoldSpec { written: true, ..FoldSpec::default() };
     let checkpoint = spec.flag(&Flag::True(CHECKPOINT));
     let finished = spec.flag(&Flag::True(FINISHED));
     let labels = [spec.label(JOB), spec.label(TAG)];
     let plan = FoldPlan::new(set, spec, scope.clone(), RecordScope::default(), threads())?;
-    let ranges =
-        fold_ranges(&Arc::new(plan), Threads(threads()), None, |block, runs: &mut BTreeMap<Arc<RunKey>, Sums>| {
+    let ranges = fold_ranges(
+        &Arc::new(plan),
+        Threads(threads()),
+        None,
+        |block, runs: &mut BTreeMap<Arc<RunKey>, Sums>| {
             let (started, written) = block.writes();
             let (checkpoint, finished) = (block.flag(checkpoint), block.flag(finished));
             for (index, (run, slots)) in block.runs().enumerate() {
@@ -96,7 +99,8 @@ pub(crate) fn runs(set: &PartSet, scope: &IdentityScope) -> Result<Vec<RunSummar
                     sums.checkpoints.push(block.seqs()[slot].cast_unsigned());
                 }
                 sums.finished = slots.clone().any(|slot| finished.get(slot));
-                sums.labels = labels.map(|label| block.label(label, index).map(|(write, text)| (write, text.to_owned())));
+                sums.labels = labels
+                    .map(|label| block.label(label, index).map(|(write, text)| (write, text.to_owned())));
                 match runs.get_mut(run) {
                     Some(known) => known.add(sums),
                     None => {
@@ -105,7 +109,8 @@ pub(crate) fn runs(set: &PartSet, scope: &IdentityScope) -> Result<Vec<RunSummar
                 }
             }
             Ok(0)
-        })?;
+        },
+    )?;
     let mut runs: BTreeMap<Arc<RunKey>, Sums> = BTreeMap::new();
     for (run, sums) in ranges.into_iter().flatten() {
         runs.entry(run).or_default().add(sums);

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use bytes::{Buf, Bytes};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups};
-use parquet::column::page::{PageIterator, PageReader};
+use parquet::column::page::PageIterator;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
-use parquet::file::serialized_reader::SerializedPageReader;
 
 use crate::listing::Part;
 use crate::query::fault::Fault;
+use crate::query::pages::{OneChunk, pages};
 use crate::query::spec::{Layout, Selection};
 
 /// Column chunks that lie closer than this are read at once.
@@ -145,8 +145,7 @@ impl RowGroups for OneGroup<'_> {
 
     fn column_chunks(&self, column: usize) -> ParquetResult<Box<dyn PageIterator>> {
         let chunk = self.metadata.row_group(self.group).column(self.leaves[column]);
-        let pages = SerializedPageReader::new(Arc::clone(&self.bytes), chunk, self.num_rows(), None)?;
-        Ok(Box::new(OneChunk(Some(Box::new(pages)))))
+        Ok(Box::new(OneChunk(Some(pages(&self.bytes, chunk, self.num_rows())?))))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
@@ -157,16 +156,3 @@ impl RowGroups for OneGroup<'_> {
         self.metadata
     }
 }
-
-/// The pages of the only chunk of a column.
-struct OneChunk(Option<Box<dyn PageReader>>);
-
-impl Iterator for OneChunk {
-    type Item = ParquetResult<Box<dyn PageReader>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.take().map(Ok)
-    }
-}
-
-impl PageIterator for OneChunk {}

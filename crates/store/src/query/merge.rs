@@ -64,7 +64,7 @@ impl Merge {
     /// # Errors
     /// Any [`Fault`] of a part; the merge is of no use after one.
     pub(crate) fn next_block(&mut self) -> Result<Option<Block>, Fault> {
-        let mut block = Block::default();
+        let mut block = Block { ranks: self.plan.spec.ranks(), ..Block::default() };
         while block.seqs.len() < self.plan.block_slots {
             if !self.step()? {
                 break;
@@ -134,6 +134,8 @@ fn compare(one: &(&Arc<RunKey>, i64), other: &(&Arc<RunKey>, i64)) -> std::cmp::
 /// Nodes in the order of their identities, with the rows that are folded into them.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
+    /// Whether the order of the rows of a node matters.
+    ranks: bool,
     sections: Vec<Section>,
     /// The position of each node.
     seqs: Vec<i64>,
@@ -303,6 +305,9 @@ impl Block {
     /// Finds an order of the pieces, from `first_piece` on, in which for every node the best row comes first.
     fn order(&self, first_piece: usize) -> Order {
         let pieces = first_piece..self.pieces.len();
+        if !self.ranks {
+            return Order::Pieces(pieces.collect());
+        }
         let ordered_inside = pieces.clone().all(|piece| self.pieces[piece].is_ordered_inside());
         if ordered_inside && let Some(order) = self.order_of_pieces(pieces.clone()) {
             return Order::Pieces(order);
@@ -452,14 +457,20 @@ impl Block {
         let section = self.sections.get(section)?;
         let mut best: Option<(i64, &str)> = None;
         for piece in self.pieces.get(section.pieces.clone())? {
-            let Some(labels) = &piece.chunk.labels[index] else { continue };
-            for row in piece.rows.clone() {
+            let Some(labels) = piece.chunk.labels[index].as_ref().filter(|labels| labels.null_count() < labels.len())
+            else {
+                continue;
+            };
+            let mut newest = best.map(|(write, _)| write);
+            let mut place = None;
+            for row in piece.rows.clone().filter(|row| labels.is_valid(*row)) {
                 let write = piece.chunk.stamp(row).write.unwrap_or(i64::MIN);
-                if best.is_none_or(|(best, _)| best < write)
-                    && let Some(label) = text(labels, row)
-                {
-                    best = Some((write, label));
+                if newest.is_none_or(|newest| newest < write) {
+                    (newest, place) = (Some(write), Some(row));
                 }
+            }
+            if let Some((write, label)) = newest.zip(place.and_then(|row| text(labels, row))) {
+                best = Some((write, label));
             }
         }
         best

@@ -20,6 +20,7 @@ mod fault;
 mod finished;
 mod grammar;
 mod merge;
+mod pages;
 mod plan;
 mod predicate;
 mod provider;

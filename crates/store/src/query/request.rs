@@ -137,9 +137,13 @@ impl Request {
                 let mut folded = bound.folded(block, set);
                 let keep = folded.holds(&bound.spec, &bound.predicate);
                 if keep.count() > 0 {
-                    range.keys.extend(bound.order_keys(&mut folded, &keep));
+                    if self.is_sorted(&bound) {
+                        range.keys.extend(bound.order_keys(&mut folded, &keep));
+                    }
                     range.rows.extend(bound.rows(reader, &mut folded, &keep)?);
-                    self.trim(range);
+                    if self.is_sorted(&bound) {
+                        self.trim(range);
+                    }
                 }
                 Ok(range.rows.len())
             },
@@ -148,6 +152,9 @@ impl Request {
         for range in gathered {
             all.rows.extend(range.rows);
             all.keys.extend(range.keys);
+        }
+        if !self.is_sorted(&bound) {
+            return Ok(all.rows.into_iter().skip(self.offset).take(self.limit.unwrap_or(usize::MAX)).collect());
         }
         let mut rows: Vec<Option<NodeRow>> = all.rows.into_iter().map(Some).collect();
         let places = self.cut(self.order(&all.keys));
@@ -180,10 +187,12 @@ impl Request {
                 let mut folded = bound.folded(block, set);
                 let keep = folded.holds(&bound.spec, &bound.predicate);
                 if keep.count() > 0 {
-                    range.keys.extend(bound.order_keys(&mut folded, &keep));
+                    if self.is_sorted(&bound) {
+                        range.keys.extend(bound.order_keys(&mut folded, &keep));
+                    }
                     range.rows.push(bound.given.shown.batch(&mut folded, &bound.spec, &keep, &inexact)?);
                 }
-                Ok(range.keys.len())
+                Ok(range.rows.iter().map(RecordBatch::num_rows).sum())
             },
         )?;
         diagnostics.extend(inexact.into_inner().unwrap_or_default());
@@ -193,8 +202,11 @@ impl Request {
             batches.extend(range.rows);
             keys.extend(range.keys);
         }
+        if !self.is_sorted(&bound) {
+            return Ok((schema, slice(batches, self.offset, self.limit.unwrap_or(usize::MAX))));
+        }
         let places = self.cut(self.order(&keys));
-        Ok((Arc::clone(&schema), rearrange(&schema, batches, &places)?))
+        Ok((Arc::clone(&schema), rearrange(&schema, &batches, &places)?))
     }
 
     /// Finds the columns of a request. `None` is an answer without rows.
@@ -217,6 +229,7 @@ impl Request {
             return Ok(None);
         }
         let finished = if binder.finished { finished_runs(set, &scope)? } else { HashSet::new() };
+        spec.written = self.latest || matches!(sort, BoundSort::Written) || selection != Selection::Keys(&[]);
         let plan = Arc::new(FoldPlan::new(set, spec.clone(), scope, records, threads())?);
         Ok(Some(Bound { spec, plan, predicate, finished, given, sort }))
     }
@@ -274,10 +287,14 @@ impl Request {
         }
     }
 
+    /// Whether the answer has another order than that of the identities.
+    fn is_sorted(&self, bound: &Bound) -> bool {
+        self.latest || !matches!(bound.sort, BoundSort::Identity)
+    }
+
     /// How many rows in the order of the identities are enough, where that is the order of the answer.
     fn enough(&self, bound: &Bound) -> Option<usize> {
-        let identity = matches!(bound.sort, BoundSort::Identity) && !self.latest;
-        self.limit.filter(|_| identity)?.checked_add(self.offset)
+        self.limit.filter(|_| !self.is_sorted(bound))?.checked_add(self.offset)
     }
 
     /// The places of rows, which stand in the order of the identities, in the order of the answer.
@@ -419,18 +436,14 @@ impl RunKey {
 /// Puts the rows of batches into an order, which may leave some out.
 fn rearrange(
     schema: &SchemaRef,
-    batches: Vec<RecordBatch>,
+    batches: &[RecordBatch],
     places: &[usize],
 ) -> Result<Vec<RecordBatch>, Fault> {
     if places.is_empty() {
         return Ok(Vec::new());
     }
     let failed = |error| Fault::answer("sort", error);
-    let rising = places.windows(2).all(|pair| pair[0] + 1 == pair[1]);
-    if rising {
-        return Ok(slice(batches, places[0], places.len()));
-    }
-    let whole = concat_batches(schema, &batches).map_err(failed)?;
+    let whole = concat_batches(schema, batches).map_err(failed)?;
     let places = UInt64Array::from_iter_values(places.iter().map(|place| *place as u64));
     Ok(vec![take_record_batch(&whole, &places).map_err(failed)?])
 }

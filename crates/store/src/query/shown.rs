@@ -126,7 +126,8 @@ impl ShownColumns {
                 Shown::Checkpoint => {
                     spec.flag(&Flag::True(CHECKPOINT));
                 }
-                Shown::Node | Shown::Name | Shown::Nonce | Shown::Seq | Shown::Written => {}
+                Shown::Written => spec.written = true,
+                Shown::Node | Shown::Name | Shown::Nonce | Shown::Seq => {}
             }
         }
     }

@@ -142,7 +142,7 @@ pub(crate) struct FoldedColumn {
     len: usize,
     types: Types,
     /// Empty when no slot has a value.
-    cells: Vec<u64>,
+    cells: ScalarBuffer<u64>,
     valid: Bits,
     /// The type of each cell, where the column may hold several.
     tags: Vec<u8>,
@@ -171,7 +171,7 @@ impl Value<'_> {
 
 impl FoldedColumn {
     pub(crate) fn absent(len: usize, types: Types) -> FoldedColumn {
-        FoldedColumn { len, types, cells: Vec::new(), valid: Bits::default(), tags: Vec::new(), texts: None }
+        FoldedColumn { len, types, cells: ScalarBuffer::default(), valid: Bits::default(), tags: Vec::new(), texts: None }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -226,11 +226,11 @@ impl FoldedColumn {
                     std::sync::Arc::new(BooleanArray::new(values, Some(self.nulls())))
                 }
                 ValueType::Int => {
-                    let values = ScalarBuffer::new(Buffer::from_vec(self.cells.clone()), 0, self.len);
+                    let values = ScalarBuffer::new(self.cells.inner().clone(), 0, self.len);
                     std::sync::Arc::new(Int64Array::new(values, Some(self.nulls())))
                 }
                 _ => {
-                    let values = ScalarBuffer::new(Buffer::from_vec(self.cells.clone()), 0, self.len);
+                    let values = ScalarBuffer::new(self.cells.inner().clone(), 0, self.len);
                     std::sync::Arc::new(Float64Array::new(values, Some(self.nulls())))
                 }
             };
@@ -301,7 +301,11 @@ const TEXT: u8 = ValueType::Text as u8;
 /// Fills the cells of one column. What is set stays: the caller offers rows of one node with the best first.
 #[derive(Debug)]
 pub(crate) struct Filler<'a> {
-    column: FoldedColumn,
+    len: usize,
+    types: Types,
+    cells: Vec<u64>,
+    valid: Bits,
+    tags: Vec<u8>,
     /// The arrays that text cells point into until [`Filler::finish`].
     text_arrays: Vec<&'a StringArray>,
 }
@@ -309,15 +313,8 @@ pub(crate) struct Filler<'a> {
 impl<'a> Filler<'a> {
     /// Begins a column of `len` slots over parts that hold these types.
     pub(crate) fn new(len: usize, types: Types) -> Filler<'a> {
-        let column = FoldedColumn {
-            len,
-            types,
-            cells: vec![0; len],
-            valid: Bits::new(len),
-            tags: if types.single().is_some() { Vec::new() } else { vec![0; len] },
-            texts: None,
-        };
-        Filler { column, text_arrays: Vec::new() }
+        let tags = if types.single().is_some() { Vec::new() } else { vec![0; len] };
+        Filler { len, types, cells: vec![0; len], valid: Bits::new(len), tags, text_arrays: Vec::new() }
     }
 
     /// Makes an array known; what is filled next comes from it.
@@ -368,7 +365,7 @@ impl<'a> Filler<'a> {
     /// Offers one row to one slot.
     #[inline]
     pub(crate) fn fill_one(&mut self, source: &Source<'a>, row: usize, slot: usize) {
-        if self.column.valid.get(slot) || source.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+        if self.valid.get(slot) || source.nulls.is_some_and(|nulls| nulls.is_null(row)) {
             return;
         }
         let (tag, cell) = match source.values {
@@ -378,9 +375,9 @@ impl<'a> Filler<'a> {
             Values::Text(base) => (TEXT, base | row as u64),
             Values::None => return,
         };
-        self.column.valid.set(slot);
-        self.column.cells[slot] = cell;
-        if let Some(place) = self.column.tags.get_mut(slot) {
+        self.valid.set(slot);
+        self.cells[slot] = cell;
+        if let Some(place) = self.tags.get_mut(slot) {
             *place = tag;
         }
     }
@@ -397,8 +394,7 @@ impl<'a> Filler<'a> {
         values: &[T],
         cell: impl Fn(T) -> u64,
     ) {
-        let column = &mut self.column;
-        let tagged = !column.tags.is_empty();
+        let tagged = !self.tags.is_empty();
         let mut words = nulls
             .map(|nulls| nulls.inner().slice(row, count))
             .map(|bits| bits.bit_chunks().iter_padded().collect::<Vec<u64>>().into_iter());
@@ -406,8 +402,8 @@ impl<'a> Filler<'a> {
         while start < count {
             let width = (count - start).min(64);
             let offered = words.as_mut().map_or(u64::MAX, |words| words.next().unwrap_or(0)) & mask(width);
-            let taken = offered & !column.valid.word(slot + start);
-            let cells = &mut column.cells[slot + start..slot + start + width];
+            let taken = offered & !self.valid.word(slot + start);
+            let cells = &mut self.cells[slot + start..slot + start + width];
             let values = &values[start..start + width];
             if taken == mask(width) {
                 for (to, from) in cells.iter_mut().zip(values) {
@@ -427,11 +423,11 @@ impl<'a> Filler<'a> {
                 }
             }
             if taken != 0 {
-                column.valid.or_word(slot + start, taken);
+                self.valid.or_word(slot + start, taken);
                 if tagged {
                     let mut rest = taken;
                     while rest != 0 {
-                        column.tags[slot + start + rest.trailing_zeros() as usize] = tag;
+                        self.tags[slot + start + rest.trailing_zeros() as usize] = tag;
                         rest &= rest - 1;
                     }
                 }
@@ -441,28 +437,26 @@ impl<'a> Filler<'a> {
     }
 
     pub(crate) fn finish(mut self) -> FoldedColumn {
-        if !self.text_arrays.is_empty() {
-            self.gather_texts();
-        }
-        self.column
+        let texts = (!self.text_arrays.is_empty()).then(|| self.gather_texts());
+        let Filler { len, types, cells, valid, tags, .. } = self;
+        FoldedColumn { len, types, cells: cells.into(), valid, tags, texts }
     }
 
     /// Copies the winning texts together and makes their cells point there.
-    fn gather_texts(&mut self) {
-        let column = &mut self.column;
+    fn gather_texts(&mut self) -> StringArray {
         let mut builder = StringBuilder::new();
         let mut count: u64 = 0;
-        for slot in column.valid.places() {
-            if column.tags.get(slot).is_some_and(|tag| *tag != TEXT) {
+        for slot in self.valid.places() {
+            if self.tags.get(slot).is_some_and(|tag| *tag != TEXT) {
                 continue;
             }
-            let cell = column.cells[slot];
+            let cell = self.cells[slot];
             let array = self.text_arrays[(cell >> 32) as usize];
             builder.append_value(array.value((cell & u64::from(u32::MAX)) as usize));
-            column.cells[slot] = count;
+            self.cells[slot] = count;
             count += 1;
         }
-        column.texts = Some(builder.finish());
+        builder.finish()
     }
 }
 

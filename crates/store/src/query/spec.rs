@@ -23,6 +23,8 @@ pub(crate) struct FoldSpec {
     pub(crate) sets: Vec<&'static str>,
     /// Reserved text columns of which the value that was written last in a run is wanted.
     pub(crate) labels: Vec<&'static str>,
+    /// Whether the writes of the records are wanted.
+    pub(crate) written: bool,
 }
 
 /// A question about the records of a node that one of them answers with yes.
@@ -49,6 +51,11 @@ impl Flag {
 }
 
 impl FoldSpec {
+    /// Whether the rank of records among others matters.
+    pub(crate) fn ranks(&self) -> bool {
+        !self.columns.is_empty()
+    }
+
     /// The place of a folded column, which is added when it is new.
     pub(crate) fn column(&mut self, name: &str) -> usize {
         place(&mut self.columns, |column| **column == *name, || Arc::from(name))
@@ -149,9 +156,11 @@ impl Layout {
         let mut picker = Picker { schema, picked: Vec::new() };
         let (name, nonce) = if known.run { (None, None) } else { (picker.pick(NAME), picker.pick(NONCE)) };
         let seq = picker.pick(SEQ);
-        let process = picker.pick(PROCESS);
-        let write = picker.pick(WRITE);
-        let writer = if known.writer { None } else { picker.pick(WRITER) };
+        let mut pick = |wanted: bool, name| if wanted { picker.pick(name) } else { None };
+        let process = pick(spec.ranks() || !records.processes.is_empty(), PROCESS);
+        let times = records.from.is_some() || records.until.is_some();
+        let write = pick(spec.ranks() || spec.written || times, WRITE);
+        let writer = pick(spec.ranks() && !known.writer, WRITER);
         let execution = if records.executions.is_empty() { None } else { picker.pick(EXECUTION) };
         let tag = if records.tags.is_empty() { None } else { picker.pick(TAG) };
         let columns = spec.columns.iter().map(|column| picker.pick(column)).collect();

@@ -81,7 +81,9 @@ fn identity_case_11_a_damaged_part_is_an_error_that_names_it() {
         );
         assert!(error.to_string().contains("part-b.parquet` is damaged: "), "{what}: {error}");
         assert!(reader.sql("select * from nodes").is_err(), "{what}");
-        assert!(reader.runs().is_err(), "{what}");
+        // The listing of runs reads no metric, so it does not meet damage there.
+        let runs = if what == "data" { 2 } else { 1 };
+        assert_eq!(reader.runs().is_ok(), what == "data", "{what}");
 
         let skipping = reader.skipping_damaged();
         let answer = skipping.query().select_all().unwrap();
@@ -97,7 +99,7 @@ fn identity_case_11_a_damaged_part_is_an_error_that_names_it() {
         );
         let table = skipping.sql("select x from nodes").unwrap();
         assert_eq!((table.num_rows(), table.diagnostics.len()), (1, 1), "{what}");
-        assert_eq!(skipping.runs().unwrap().len(), 1, "{what}");
+        assert_eq!(skipping.runs().unwrap().len(), runs, "{what}");
     }
 }
 
