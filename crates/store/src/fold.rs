@@ -76,7 +76,8 @@ impl PhysicalRecord {
     /// Orders two records of one node by priority; the greater one wins a field that both have.
     #[must_use]
     pub fn priority(&self, other: &PhysicalRecord) -> Ordering {
-        let stamp = |record: &PhysicalRecord, writer| Stamp { process: record.process, write: record.write, writer };
+        let stamp =
+            |record: &PhysicalRecord, writer| Stamp { process: record.process, write: record.write, writer };
         stamp(self, self.writer.as_deref())
             .priority(&stamp(other, other.writer.as_deref()))
             .then_with(|| (&self.part, self.row).cmp(&(&other.part, other.row)))

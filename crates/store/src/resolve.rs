@@ -7,8 +7,8 @@ use waycairn_dag::{Address, Node};
 
 use crate::listing::{PartSet, RunKey};
 use crate::query::{
-    Expr, Fault, FoldPlan, FoldSpec, IdentityScope, QueryError, RecordScope, Threads, decimal, fold_ranges, nearest,
-    nearest_text, node, threads,
+    Expr, Fault, FoldPlan, FoldSpec, IdentityScope, QueryError, RecordScope, Threads, decimal, fold_ranges,
+    nearest, nearest_text, node, threads,
 };
 use crate::reader::ObjectReader;
 use crate::run::RunSummary;
@@ -148,7 +148,8 @@ fn unknown(
     runs: &[RunSummary],
 ) -> Result<ResolveError, QueryError> {
     let mut nearest_names: Vec<String> = Vec::new();
-    let known = exact.and_then(|node| runs.iter().find(|run| run.last.same_run(node)).map(|run| (run, node.seq())));
+    let known =
+        exact.and_then(|node| runs.iter().find(|run| run.last.same_run(node)).map(|run| (run, node.seq())));
     let exact_run = known.is_some();
     if let Some((run, seq)) = known.or(positioned) {
         // The run is right, the position is not: name the recorded positions on both sides.
@@ -167,7 +168,8 @@ fn unknown(
             }
         }
     } else {
-        let name = text.rsplit_once(':').filter(|(_, seq)| decimal(seq).is_some()).map_or(text, |(name, _)| name);
+        let name =
+            text.rsplit_once(':').filter(|(_, seq)| decimal(seq).is_some()).map_or(text, |(name, _)| name);
         let name = name.rsplit_once('@').map_or(name, |(name, _)| name);
         let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
         names.dedup();

@@ -12,7 +12,8 @@ use crate::blob::{CHECKPOINT_ENTRY, NODESPEC, PAYLOAD_SUFFIX};
 use crate::field::Scalar;
 use crate::listing::PartSet;
 use crate::query::{
-    Block, Fault, Flag, FoldPlan, FoldSpec, IdentityScope, QueryError, RecordScope, Threads, fold_ranges, nearest,
+    Block, Fault, Flag, FoldPlan, FoldSpec, IdentityScope, QueryError, RecordScope, Threads, fold_ranges,
+    nearest,
 };
 use crate::reader::{ObjectReader, children};
 use crate::schema::{ARTIFACT, ARTIFACT_SEPARATOR, BLOB, CHECKPOINT, FINISHED, PARENT};
@@ -114,7 +115,10 @@ impl Artifact {
     }
 
     fn damaged(&self, what: &str) -> QueryError {
-        QueryError::Artifact { path: self.path.clone(), what: format!("it is damaged or of another shape: {what}") }
+        QueryError::Artifact {
+            path: self.path.clone(),
+            what: format!("it is damaged or of another shape: {what}"),
+        }
     }
 }
 
@@ -157,7 +161,13 @@ pub(crate) fn view(reader: &ObjectReader, set: &PartSet, node: &Node) -> Result<
             Some(suffix) => {
                 if let Some(announcement) = recorded.announced.get(suffix).cloned() {
                     let Announcement { written, plugin, plugin_version } = announcement;
-                    artifacts.push(ArtifactInfo { suffix: suffix.to_owned(), bytes, written, plugin, plugin_version });
+                    artifacts.push(ArtifactInfo {
+                        suffix: suffix.to_owned(),
+                        bytes,
+                        written,
+                        plugin,
+                        plugin_version,
+                    });
                 }
             }
             None if name != NODESPEC => files.push((name, bytes)),
@@ -165,7 +175,9 @@ pub(crate) fn view(reader: &ObjectReader, set: &PartSet, node: &Node) -> Result<
         }
     }
     let checkpoint = match &blob {
-        Some(blob) if recorded.checkpoint => Some(checkpoint_info(reader, node, &blob.join(CHECKPOINT_ENTRY))?),
+        Some(blob) if recorded.checkpoint => {
+            Some(checkpoint_info(reader, node, &blob.join(CHECKPOINT_ENTRY))?)
+        }
         _ => recorded.checkpoint.then(CheckpointInfo::default),
     };
     Ok(Some(NodeView {
@@ -188,8 +200,13 @@ pub(crate) fn artifact(reader: &ObjectReader, node: &Node, suffix: &str) -> Resu
     if !recorded.announced.contains_key(suffix) {
         let names: Vec<&str> = recorded.announced.keys().map(String::as_str).collect();
         let similar = nearest(suffix, names.iter().copied());
-        let nearest = if similar.is_empty() { names.into_iter().map(str::to_owned).collect() } else { similar };
-        return Err(QueryError::UnknownArtifact { node: node.to_string(), suffix: suffix.to_owned(), nearest });
+        let nearest =
+            if similar.is_empty() { names.into_iter().map(str::to_owned).collect() } else { similar };
+        return Err(QueryError::UnknownArtifact {
+            node: node.to_string(),
+            suffix: suffix.to_owned(),
+            nearest,
+        });
     }
     let address = node.address();
     let blob = reader.blob_path(node, recorded.blob.as_deref().unwrap_or(address.as_str()))?;

@@ -113,7 +113,8 @@ fn found(text: &str, position: usize) -> String {
         if is_word(first) { rest.find(|c| !is_word(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
     let word: String = rest[..length].chars().take(40).collect();
     let more = if word.len() < length { ".." } else { "" };
-    let shown: String = word.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+    let shown: String =
+        word.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
     format!("`{shown}{more}`")
 }
 

@@ -457,7 +457,8 @@ impl Block {
         let section = self.sections.get(section)?;
         let mut best: Option<(i64, &str)> = None;
         for piece in self.pieces.get(section.pieces.clone())? {
-            let Some(labels) = piece.chunk.labels[index].as_ref().filter(|labels| labels.null_count() < labels.len())
+            let Some(labels) =
+                piece.chunk.labels[index].as_ref().filter(|labels| labels.null_count() < labels.len())
             else {
                 continue;
             };

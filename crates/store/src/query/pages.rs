@@ -85,7 +85,8 @@ fn decompress_page(mut page: Page) -> ParquetResult<Page> {
 /// Decompresses what follows the first `plain` bytes.
 fn decompress(page: &Bytes, plain: usize) -> ParquetResult<Bytes> {
     let damaged = |what: &str| ParquetError::General(format!("a compressed page {what}"));
-    let (levels, compressed) = page.split_at_checked(plain).ok_or_else(|| damaged("is shorter than its levels"))?;
+    let (levels, compressed) =
+        page.split_at_checked(plain).ok_or_else(|| damaged("is shorter than its levels"))?;
     if compressed.is_empty() {
         return Ok(page.clone());
     }

@@ -154,7 +154,12 @@ impl Request {
             all.keys.extend(range.keys);
         }
         if !self.is_sorted(&bound) {
-            return Ok(all.rows.into_iter().skip(self.offset).take(self.limit.unwrap_or(usize::MAX)).collect());
+            return Ok(all
+                .rows
+                .into_iter()
+                .skip(self.offset)
+                .take(self.limit.unwrap_or(usize::MAX))
+                .collect());
         }
         let mut rows: Vec<Option<NodeRow>> = all.rows.into_iter().map(Some).collect();
         let places = self.cut(self.order(&all.keys));

@@ -171,7 +171,14 @@ impl Value<'_> {
 
 impl FoldedColumn {
     pub(crate) fn absent(len: usize, types: Types) -> FoldedColumn {
-        FoldedColumn { len, types, cells: ScalarBuffer::default(), valid: Bits::default(), tags: Vec::new(), texts: None }
+        FoldedColumn {
+            len,
+            types,
+            cells: ScalarBuffer::default(),
+            valid: Bits::default(),
+            tags: Vec::new(),
+            texts: None,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
