@@ -157,3 +157,73 @@ impl Experiment for Gpt {
         model.next_logits(tokens, cache)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::settings::Schema;
+    use crate::weights::{parameters, weights};
+
+    fn model(preset: &str, sets: &[(&str, &str)]) -> GptModel {
+        let preset = Gpt.presets().into_iter().find(|known| known.name == preset).unwrap();
+        let mut settings = Settings::defaults(Schema::new(Gpt.keys())).with_preset(&preset).unwrap();
+        for (path, value) in sets {
+            settings.set(path, value).unwrap();
+        }
+        Gpt.build(&settings, 65, &Initial::new(1, &Device::flex())).unwrap()
+    }
+
+    fn size(model: &GptModel) -> usize {
+        parameters(model).iter().map(|parameter| parameter.len).sum()
+    }
+
+    #[test]
+    fn presets_have_the_sizes_of_the_published_models() {
+        assert_eq!(size(&model("nanogpt-cpu", &[])), 804_096);
+        let untied = model("nanogpt-cpu", &[("model.tied", "false"), ("model.bias", "true")]);
+        let biases = 4 * (3 * 128 + 128 + 4 * 128 + 128 + 2 * 128) + 128;
+        assert_eq!(size(&untied), 804_096 + 65 * 128 + biases);
+    }
+
+    #[test]
+    fn initial_weights_are_those_of_gpt_2() {
+        let model = model("nanogpt-cpu", &[("model.bias", "true")]);
+        for tensor in weights(&model) {
+            let values = tensor.data.as_slice::<f32>().unwrap();
+            let count = values.len() as f64;
+            let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / count;
+            let square = values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() / count;
+            let (name, expected) = (tensor.name.as_str(), 0.02);
+            let joins = name.ends_with("attention.output.weight") || name.ends_with("mlp.output.weight");
+            if name.ends_with("gamma") {
+                assert_eq!((mean, square), (1.0, 1.0), "{name}");
+            } else if name.ends_with("beta") || name.ends_with("bias") {
+                assert_eq!(square, 0.0, "{name}");
+            } else {
+                let expected = if joins { expected / 8.0_f64.sqrt() } else { expected };
+                assert!((square.sqrt() / expected - 1.0).abs() < 0.03, "{name}: {}", square.sqrt());
+                assert!(mean.abs() < 0.05 * expected, "{name}: {mean}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_token_sees_only_those_before_it() {
+        let model = model("tiny", &[]);
+        let logits = |tokens: Vec<i32>| {
+            let data = burn::tensor::TensorData::new(tokens, [1, 6]);
+            model
+                .forward(Tensor::from_data(data, &Device::flex()))
+                .into_data()
+                .iter::<f32>()
+                .collect::<Vec<_>>()
+        };
+        let (one, other) = (logits(vec![1, 2, 3, 4, 5, 6]), logits(vec![1, 2, 3, 4, 50, 60]));
+        assert_eq!(one[..4 * 65], other[..4 * 65]);
+        assert_ne!(one[4 * 65..], other[4 * 65..]);
+    }
+}
