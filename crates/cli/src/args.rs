@@ -12,7 +12,6 @@ use crate::output::Shape;
 #[command(
     name = "waycairn",
     disable_version_flag = true,
-    disable_help_subcommand = true,
     after_help = START
 )]
 pub(crate) struct Cli {

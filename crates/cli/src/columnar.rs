@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_has_the_type_of_its_values() {
+    fn cli_2_a_column_has_the_type_of_its_values() {
         const NAMES: &[&str] = &["ints", "floats", "times", "lists", "names", "mixed", "nothing"];
         let rows = vec![
             vec![

@@ -81,7 +81,7 @@ impl Context {
             let more = if count > 4 { ", .." } else { "" };
             let columns = plural(count, "column");
             self.note(&format!(
-                "{columns} did not fit ({names}{more}); choose with `--keys`, or write to a file"
+                "{columns} did not fit ({names}{more}); widen the window, choose with `--keys`, or take another `--format`"
             ));
         }
         Ok(())

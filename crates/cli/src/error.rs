@@ -277,9 +277,17 @@ mod tests {
     }
 
     #[test]
-    fn the_object_has_four_fields() {
+    fn cli_1_the_object_has_four_fields() {
         let json = serde_json::to_string(&CliError::usage("no").json()).unwrap();
         assert_eq!(json, r#"{"error":{"code":"usage","what":"no","why":null,"next":null}}"#);
+    }
+
+    #[test]
+    fn cli_4_the_exit_status_is_a_promise() {
+        let statuses = [Exit::Done, Exit::Failed, Exit::Usage, Exit::Stopped].map(|exit| exit as u8);
+        assert_eq!(statuses, [0, 1, 2, 4]);
+        assert_eq!(CliError::usage("no").exit, Exit::Usage);
+        assert_eq!(CliError::new("io", "no").exit, Exit::Failed);
     }
 
     #[test]

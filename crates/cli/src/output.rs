@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_whole_or_not_at_all() {
+    fn cli_3_a_file_appears_whole_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("answer.csv");
         let mut dropped = to(&path).open().unwrap();
@@ -328,7 +328,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_device_is_written_straight_through() {
+    fn cli_3_a_device_is_written_straight_through() {
         let mut out = to(Path::new("/dev/null")).open().unwrap();
         out.text("gone").unwrap();
         out.finish().unwrap();

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_an_error() {
+    fn cli_5_a_panic_is_an_error() {
         let error = guard::<()>(|| panic!("two\nlines")).unwrap_err();
         assert_eq!(error.code, "internal");
         assert_eq!(error.what, "a defect of waycairn itself: two; lines");

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
 use tracing_subscriber::EnvFilter;
 use waycairn_train::Experiments;
 
@@ -60,7 +60,9 @@ fn run(
     terminal: Terminal,
     experiments: Experiments,
 ) -> Result<Exit, CliError> {
-    let cli = match Cli::try_parse_from(arguments) {
+    let mut known = command(&experiments);
+    let parsed = known.try_get_matches_from_mut(arguments);
+    let cli = match parsed.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches)) {
         Ok(cli) => cli,
         Err(error) if error.kind() == ErrorKind::DisplayHelp => {
             error.print().map_err(|error| CliError::writing("standard output", error))?;
@@ -74,7 +76,7 @@ fn run(
         return Ok(Exit::Done);
     }
     let Some(command) = cli.command else {
-        let help = <Cli as clap::CommandFactory>::command().render_help();
+        let help = known.render_help();
         let mut out = Destination::standard_output();
         let text = if terminal.styled() { help.ansi().to_string() } else { help.to_string() };
         out.text(&text)?;
@@ -92,6 +94,15 @@ fn run(
     let command_line = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let context = Context { terminal, environment, global: cli.global, here, experiments, command_line };
     command.run(&context)
+}
+
+/// The command line with the presets of these experiments in its help.
+fn command(experiments: &Experiments) -> clap::Command {
+    let known = experiments.describe();
+    let names: Vec<&str> = known.iter().flat_map(|known| &known.presets).map(|preset| preset.name).collect();
+    let Some(default) = names.first() else { return Cli::command() };
+    let help = format!("Named settings to start from: {} [default: {default}]", names.join(", "));
+    Cli::command().mut_subcommand("train", |train| train.mut_arg("preset", |preset| preset.help(help)))
 }
 
 /// Sends what the libraries log to standard error, past a progress line that may stand there.
@@ -156,7 +167,7 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> CliError {
             why.get_or_insert_with(|| format!("the usage is `{}`", one_line(usage)));
         }
     }
-    let known = <Cli as clap::CommandFactory>::command();
+    let known = Cli::command();
     let command = arguments.iter().skip(1).find_map(|argument| known.find_subcommand(argument));
     let command = command.map_or(String::new(), |command| format!(" {}", command.get_name()));
     let mut usage = CliError::usage(what).next(format!("see `waycairn{command} --help`"));
@@ -166,7 +177,16 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> CliError {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[test]
+    fn the_help_names_the_presets() {
+        let mut command = command(&waycairn_train::experiments![waycairn_train::Gpt]);
+        let help = command.find_subcommand_mut("train").unwrap().render_help().to_string();
+        assert!(help.contains("tiny, nanogpt-cpu, baby-gpt [default: tiny]"), "{help}");
+    }
 
     fn arguments(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()

@@ -191,7 +191,7 @@ fn quote(line: &mut String, text: &str, always: bool) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::output::Place;
 
@@ -208,33 +208,38 @@ mod tests {
         ]
     }
 
-    fn written(
-        write: impl Fn(&mut Destination, &Columns, std::vec::IntoIter<Vec<Value>>) -> Result<(), CliError>,
+    /// What a writer makes of rows.
+    pub(crate) fn written(
+        columns: &Columns,
         rows: Vec<Vec<Value>>,
+        write: impl Fn(&mut Destination, &Columns, std::vec::IntoIter<Vec<Value>>) -> Result<(), CliError>,
     ) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("answer");
         let mut out = Place { output: Some(path.clone()) }.open().unwrap();
-        write(&mut out, &columns(), rows.into_iter()).unwrap();
+        write(&mut out, columns, rows.into_iter()).unwrap();
         out.finish().unwrap();
         std::fs::read_to_string(path).unwrap()
     }
 
     #[test]
-    fn json_tells_missing_null_and_not_a_number_apart() {
-        let text = written(json, rows());
+    fn cli_2_json_tells_missing_null_and_not_a_number_apart() {
+        let text = written(&columns(), rows(), json);
         assert_eq!(
             text,
             "[\n{\"node\":\"a\",\"seq\":1,\"loss\":{\"$float\":\"NaN\"}},\n\
              {\"node\":\"b\",\"seq\":null,\"field:seq\":\"x, \\\"y\\\"\"}\n]\n"
         );
-        assert_eq!(written(json, Vec::new()), "[]\n");
-        assert_eq!(written(json_lines, Vec::new()), "");
+        assert_eq!(written(&columns(), Vec::new(), json), "[]\n");
+        assert_eq!(written(&columns(), Vec::new(), json_lines), "");
     }
 
     #[test]
-    fn csv_tells_them_apart_too() {
-        assert_eq!(written(csv, rows()), "node,seq,loss,field:seq\na,1,NaN,\nb,,,\"x, \"\"y\"\"\"\n");
+    fn cli_2_csv_tells_them_apart_too() {
+        assert_eq!(
+            written(&columns(), rows(), csv),
+            "node,seq,loss,field:seq\na,1,NaN,\nb,,,\"x, \"\"y\"\"\"\n"
+        );
         let text = |value| {
             let mut line = String::new();
             field(&mut line, &value);

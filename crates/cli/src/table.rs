@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_empty_and_not_a_number_differ() {
+    fn cli_2_missing_empty_and_not_a_number_differ() {
         let shown: Vec<String> = [
             Value::Null,
             Value::from("-"),

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_is_an_object() {
+    fn cli_1_what_is_not_finite_is_an_object() {
         assert_eq!(json(&Value::Float(f64::NAN)), r#"{"$float":"NaN"}"#);
         assert_eq!(json(&Value::Float(f64::INFINITY)), r#"{"$float":"Infinity"}"#);
         assert_eq!(json(&Value::Float(f64::NEG_INFINITY)), r#"{"$float":"-Infinity"}"#);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_rfc_3339_with_microseconds() {
+    fn cli_1_times_are_rfc_3339_with_microseconds() {
         assert_eq!(json(&Value::time(Some(1_000))), r#""1970-01-01T00:00:00.000001Z""#);
         assert_eq!(json(&Value::time(None)), "null");
     }

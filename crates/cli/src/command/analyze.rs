@@ -243,3 +243,42 @@ fn nodes(args: &AnalyzeArgs, context: &Context, reader: &ObjectReader) -> Result
     }
     Ok(nodes)
 }
+
+#[cfg(test)]
+mod tests {
+    use waycairn_store::Scalar;
+
+    use super::*;
+    use crate::rows::tests::written;
+
+    fn outcome(status: AnalyzeStatus, error: Option<&str>) -> AnalyzeOutcome {
+        AnalyzeOutcome {
+            node: Node::new("tiny", "0123456789abcdef", 19).unwrap(),
+            analysis: "summary".to_owned(),
+            status,
+            artifacts: vec!["summary".to_owned()],
+            scalars: vec![("summary/norm".to_owned(), Scalar::Float(2.5))],
+            files: Vec::new(),
+            error: error.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn cli_1_a_row_of_analyze() {
+        let rows = vec![row(&outcome(AnalyzeStatus::Attached, None))];
+        assert_eq!(
+            written(&Columns::fixed(FIXED), rows, rows::json),
+            "[\n{\"node\":\"dGlueTowMTIzNDU2Nzg5YWJjZGVmOjE5\",\"analysis\":\"summary\",\"status\":\"attached\",\
+             \"artifacts\":[\"summary\"],\"scalars\":{\"summary/norm\":2.5},\"files\":[],\"error\":null}\n]\n"
+        );
+    }
+
+    #[test]
+    fn a_failed_analysis_is_named_with_its_node() {
+        let outcomes =
+            [outcome(AnalyzeStatus::Attached, None), outcome(AnalyzeStatus::Failed, Some("it panicked"))];
+        let error = failure_of(&outcomes, 1);
+        assert_eq!(error.what, "an analysis failed");
+        assert_eq!(error.why.as_deref(), Some("`summary` at tiny@0123456789abcdef:19: it panicked"));
+    }
+}

@@ -106,3 +106,29 @@ fn json(graph: &Graph, cycles: &[Vec<Node>]) -> Value {
         ("cycles".into(), Value::list(cycles)),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use waycairn_dag::Edge;
+
+    use super::*;
+
+    #[test]
+    fn cli_1_a_lineage() {
+        let node = |seq| Node::new("tiny", "0123456789abcdef", seq).unwrap();
+        let edges = vec![Edge::new(node(1), node(0)), Edge::new(node(2), node(1))];
+        let marks = Marks { checkpoint: true, artifacts: vec!["summary".to_owned()] };
+        let asked = node(2);
+        let graph = Graph::new(family(&asked, edges), [], &[(node(2), marks)].into(), &asked, false);
+        assert_eq!(
+            serde_json::to_string(&json(&graph, &[vec![node(0), node(1)]])).unwrap(),
+            r#"{"nodes":[{"node":"dGlueTowMTIzNDU2Nzg5YWJjZGVmOjA","name":"tiny","nonce":"0123456789abcdef","#
+                .to_owned()
+                + r#""seq":0,"checkpoint":false,"artifacts":[]},{"node":"dGlueTowMTIzNDU2Nzg5YWJjZGVmOjI","#
+                + r#""name":"tiny","nonce":"0123456789abcdef","seq":2,"checkpoint":true,"artifacts":["summary"]}],"#
+                + r#""edges":[{"child":"dGlueTowMTIzNDU2Nzg5YWJjZGVmOjI","parent":"dGlueTowMTIzNDU2Nzg5YWJjZGVmOjA","#
+                + r#""between":1}],"#
+                + r#""cycles":[["dGlueTowMTIzNDU2Nzg5YWJjZGVmOjA","dGlueTowMTIzNDU2Nzg5YWJjZGVmOjE"]]}"#
+        );
+    }
+}

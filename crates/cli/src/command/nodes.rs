@@ -46,7 +46,7 @@ pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
     match args.output.format() {
         Format::Table => {
             let titles =
-                ["run", "nodes", "last", "checkpoints", "started (UTC)", "written (UTC)", "finished"];
+                ["run", "nodes", "last seq", "checkpoints", "started (UTC)", "written (UTC)", "finished"];
             let titles = titles.into_iter().map(str::to_owned);
             let mut grid = Grid::new(titles.chain(keys.iter().map(|key| (*key).to_owned()))).keep(4);
             for (run, values) in &rows {
@@ -66,24 +66,26 @@ pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
         }
         format => {
             let columns = Columns::fixed(FIXED).keys(keys.iter().copied(), FIXED);
-            let rows = rows.into_iter().map(|(run, values)| {
-                let fixed = [
-                    Value::Text(run.name),
-                    Value::Text(run.nonce),
-                    Value::Text(run.last.address().to_string()),
-                    Value::Count(run.last.seq()),
-                    Value::Count(run.nodes),
-                    Value::list(run.checkpoints),
-                    Value::time(run.started),
-                    Value::time(run.written),
-                    Value::Bool(run.finished),
-                ];
-                fixed.into_iter().chain(values).collect()
-            });
-            rows::write(&mut out, format, &columns, rows)?;
+            rows::write(&mut out, format, &columns, rows.into_iter().map(|(run, values)| row(run, values)))?;
         }
     }
     out.finish()
+}
+
+/// The stable shape of a run, and what was asked for besides.
+fn row(run: RunSummary, values: Vec<Value>) -> Vec<Value> {
+    let fixed = [
+        Value::Text(run.name),
+        Value::Text(run.nonce),
+        Value::Text(run.last.address().to_string()),
+        Value::Count(run.last.seq()),
+        Value::Count(run.nodes),
+        Value::list(run.checkpoints),
+        Value::time(run.started),
+        Value::time(run.written),
+        Value::Bool(run.finished),
+    ];
+    fixed.into_iter().chain(values).collect()
 }
 
 /// The value of each key at the last node of the run that has it.
@@ -106,4 +108,36 @@ fn last_values(
         values.push(value.map_or(Value::Null, Value::from));
     }
     Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use waycairn_dag::Node;
+
+    use super::*;
+    use crate::rows::tests::written;
+
+    #[test]
+    fn cli_1_a_row_of_nodes() {
+        let run = RunSummary {
+            name: "tiny".to_owned(),
+            nonce: "0123456789abcdef".to_owned(),
+            last: Node::new("tiny", "0123456789abcdef", 39).unwrap(),
+            nodes: 40,
+            checkpoints: vec![19, 39],
+            started: Some(1_000),
+            written: None,
+            finished: true,
+            job: None,
+            tag: None,
+        };
+        let columns = Columns::fixed(FIXED).keys(["val/loss", "seq"], FIXED);
+        let text = written(&columns, vec![row(run, vec![Value::Float(2.5), Value::Int(7)])], rows::json);
+        assert_eq!(
+            text,
+            "[\n{\"name\":\"tiny\",\"nonce\":\"0123456789abcdef\",\"node\":\"dGlueTowMTIzNDU2Nzg5YWJjZGVmOjM5\",\
+             \"seq\":39,\"nodes\":40,\"checkpoints\":[19,39],\"started\":\"1970-01-01T00:00:00.000001Z\",\
+             \"written\":null,\"finished\":true,\"val/loss\":2.5,\"field:seq\":7}\n]\n"
+        );
+    }
 }

@@ -72,11 +72,7 @@ pub(crate) fn run(args: &PluginsArgs, context: &Context) -> Result<(), CliError>
             )?;
         }
         format => {
-            let rows = rows.into_iter().map(|row| {
-                let reason = Value::text(row.reason);
-                vec![row.name, row.version, row.api, row.file, row.sha256, Value::from(row.status), reason]
-            });
-            rows::write(&mut out, format, &Columns::fixed(FIXED), rows)?;
+            rows::write(&mut out, format, &Columns::fixed(FIXED), rows.into_iter().map(Row::values))?;
         }
     }
     out.finish()
@@ -103,6 +99,14 @@ struct Row {
     status: &'static str,
     reason: Option<String>,
     description: Option<String>,
+}
+
+impl Row {
+    /// The stable shape of a row.
+    fn values(self) -> Vec<Value> {
+        let reason = Value::text(self.reason);
+        vec![self.name, self.version, self.api, self.file, self.sha256, Value::from(self.status), reason]
+    }
 }
 
 /// The rows of one file: its analyses, then those of it that cannot be used; or the file itself where it is refused.
@@ -142,4 +146,21 @@ fn rows_of(found: &Found) -> Vec<Row> {
         rows.push(Row { api: api(), sha256: sha256(), ..row });
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::tests::written;
+
+    #[test]
+    fn cli_1_a_row_of_plugins() {
+        let found = discover(&Discovery { files: vec!["no-such.so".into()], ..Discovery::default() });
+        let rows = found.iter().flat_map(rows_of).map(Row::values).collect();
+        assert_eq!(
+            written(&Columns::fixed(FIXED), rows, rows::json),
+            "[\n{\"name\":null,\"version\":null,\"api\":null,\"file\":\"no-such.so\",\"sha256\":null,\
+             \"status\":\"refused\",\"reason\":\"no such file: `no-such.so`\"}\n]\n"
+        );
+    }
 }

@@ -28,7 +28,7 @@ key at all; a comparison with a missing key is false. `checkpoint`, `artifact`, 
 of the language or a column of the answer is written field:KEY.")]
 pub(crate) struct QueryArgs {
     /// What the nodes must satisfy [default: every node]
-    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    #[arg(value_name = "EXPR")]
     pub(super) expression: Option<String>,
     /// Show these keys, in this order [default: all]; `written` is the last record's time
     #[arg(long, value_name = "KEY,..")]
@@ -156,6 +156,18 @@ impl Asked {
         columns
     }
 
+    /// The stable shape of a row.
+    fn row(&self, row: &NodeRow) -> Vec<Value> {
+        let node = &row.node;
+        let fixed = [
+            Value::Text(node.address().to_string()),
+            Value::from(node.name()),
+            Value::from(node.nonce()),
+            Value::Count(node.seq()),
+        ];
+        fixed.into_iter().chain(self.values(row)).collect()
+    }
+
     fn values<'a>(&'a self, row: &'a NodeRow) -> impl Iterator<Item = Value> + 'a {
         self.shown.iter().map(|key| match key {
             Key::Written => Value::time(row.written),
@@ -181,15 +193,45 @@ fn write(
         return context.table(&grid, "no node matches", out);
     }
     let columns = asked.columns(FIXED);
-    let rows = rows.iter().map(|row| {
-        let node = &row.node;
-        let fixed = [
-            Value::Text(node.address().to_string()),
-            Value::from(node.name()),
-            Value::from(node.nonce()),
-            Value::from(node.seq()),
-        ];
-        fixed.into_iter().chain(asked.values(row)).collect()
-    });
-    rows::write(out, format, &columns, rows)
+    rows::write(out, format, &columns, rows.iter().map(|row| asked.row(row)))
+}
+
+#[cfg(test)]
+mod tests {
+    use waycairn_dag::Node;
+    use waycairn_store::Scalar;
+
+    use super::*;
+    use crate::rows::tests::written;
+
+    fn found() -> Vec<NodeRow> {
+        let node = Node::new("tiny", "0123456789abcdef", 19).unwrap();
+        let fields =
+            [("val/loss", Scalar::Float(f64::NAN)), ("seq", Scalar::Int(7)), ("written", Scalar::Int(8))];
+        let fields = fields.map(|(key, value)| (key.to_owned(), value)).into();
+        vec![NodeRow { node, written: Some(0), fields }]
+    }
+
+    fn json(asked: &Asked) -> String {
+        let rows = found().iter().map(|row| asked.row(row)).collect();
+        written(&asked.columns(FIXED), rows, rows::json)
+    }
+
+    const NODE: &str =
+        r#"{"node":"dGlueTowMTIzNDU2Nzg5YWJjZGVmOjE5","name":"tiny","nonce":"0123456789abcdef","seq":19"#;
+
+    #[test]
+    fn cli_1_a_row_of_query_with_all_fields() {
+        let rest = r#","field:seq":7,"val/loss":{"$float":"NaN"},"field:written":8}"#;
+        assert_eq!(json(&Asked::all(&found())), format!("[\n{NODE}{rest}\n]\n"));
+    }
+
+    #[test]
+    fn cli_1_a_row_of_query_with_keys() {
+        let keys = ["written", "name", "val/loss", "absent", "field:seq"].map(str::to_owned);
+        let asked = Asked::parse(&keys);
+        let rest = r#","written":"1970-01-01T00:00:00.000000Z","val/loss":{"$float":"NaN"},"field:seq":7}"#;
+        assert_eq!(json(&asked), format!("[\n{NODE}{rest}\n]\n"));
+        assert_eq!(asked.selection(), ["field:val/loss", "field:absent", "field:seq"]);
+    }
 }

@@ -182,3 +182,76 @@ impl Section {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use waycairn_store::{ArtifactInfo, CheckpointInfo, Scalar};
+
+    use super::*;
+
+    fn view() -> NodeView {
+        let node = |seq| Node::new("tiny", "0123456789abcdef", seq).unwrap();
+        NodeView {
+            node: node(19),
+            parents: vec![node(18)],
+            children: Vec::new(),
+            fields: [("seq".to_owned(), Scalar::Float(f64::INFINITY))].into(),
+            written: Some(0),
+            blob: Some("/root/blob".into()),
+            checkpoint: Some(CheckpointInfo {
+                complete: true,
+                bytes: 1_200,
+                files: vec![("model.safetensors".to_owned(), 1_200)],
+            }),
+            artifacts: vec![ArtifactInfo {
+                suffix: "summary".to_owned(),
+                bytes: 10,
+                written: Some(0),
+                plugin: Some("summary".to_owned()),
+                plugin_version: None,
+            }],
+            files: vec![("summary.norms.svg".to_owned(), 5)],
+            finished: true,
+        }
+    }
+
+    #[test]
+    fn cli_1_a_node() {
+        assert_eq!(
+            serde_json::to_string(&json(&view()).unwrap()).unwrap(),
+            r#"{"node":"dGlueTowMTIzNDU2Nzg5YWJjZGVmOjE5","name":"tiny","nonce":"0123456789abcdef","seq":19,"#
+                .to_owned()
+                + r#""parents":["dGlueTowMTIzNDU2Nzg5YWJjZGVmOjE4"],"children":[],"#
+                + r#""fields":{"seq":{"$float":"Infinity"}},"blob":"/root/blob","#
+                + r#""checkpoint":{"complete":true,"bytes":1200,"files":["model.safetensors"]},"#
+                + r#""artifacts":[{"suffix":"summary","bytes":10,"written":"1970-01-01T00:00:00.000000Z","#
+                + r#""plugin":"summary","plugin_version":null}],"files":["summary.norms.svg"]}"#
+        );
+    }
+
+    #[test]
+    fn the_text_has_its_parts_in_order() {
+        let text = text(&view(), &Terminal::plain());
+        let expected = "\
+node        tiny@0123456789abcdef:19
+address     dGlueTowMTIzNDU2Nzg5YWJjZGVmOjE5
+written     1970-01-01 00:00:00 UTC
+end         the run finished here
+parents     tiny@0123456789abcdef:18
+children    -
+checkpoint  complete, 1.20 kB in 1 file
+folder      /root/blob
+
+fields
+  seq  Infinity
+
+artifacts
+  summary  10 B  1970-01-01 00:00:00  by summary
+
+files
+  checkpoint/model.safetensors  1.20 kB
+  summary.norms.svg             5 B
+";
+        assert_eq!(text, expected);
+    }
+}

@@ -20,7 +20,7 @@ Examples:
 A key that is no plain word stands in double quotes, a string in single quotes.")]
 pub(crate) struct SqlArgs {
     /// The statement
-    #[arg(value_name = "SELECT", allow_hyphen_values = true)]
+    #[arg(value_name = "SELECT")]
     pub(super) statement: String,
     #[command(flatten)]
     pub(super) output: RowOutput,

@@ -39,7 +39,7 @@ pub(crate) struct TrainArgs {
     /// Train on this text (UTF-8) [default: an embedded one]
     #[arg(long, value_name = "FILE", help_heading = "What to train")]
     pub(super) text: Option<PathBuf>,
-    /// Named settings to start from: tiny, nanogpt-cpu, baby-gpt [default: tiny]
+    /// Named settings to start from
     #[arg(long, value_name = "PRESET", help_heading = "What to train")]
     pub(super) preset: Option<String>,
     /// Lay the settings of a TOML file over them

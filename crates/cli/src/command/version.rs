@@ -2,9 +2,6 @@
 
 use waycairn_analysis_host::API_VERSION;
 use waycairn_durable::FormatVersion;
-fn devices() -> [&'static str; 1] {
-    ["cpu"]
-}
 
 use crate::error::CliError;
 use crate::output::{Destination, Shape};
@@ -12,6 +9,8 @@ use crate::value::Value;
 
 /// The version of the program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// What this build computes on.
+const DEVICES: [&str; 1] = ["cpu"];
 
 pub(crate) fn run(shape: Shape) -> Result<(), CliError> {
     let mut out = Destination::standard_output();
@@ -29,6 +28,20 @@ fn json() -> Value {
         ("version".into(), Value::from(VERSION)),
         ("formats".into(), Value::Object(formats)),
         ("api".into(), Value::Text(API_VERSION.to_string())),
-        ("devices".into(), Value::list(devices())),
+        ("devices".into(), Value::list(DEVICES)),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cli_1_the_version() {
+        let text = serde_json::to_string(&json()).unwrap();
+        let expected = format!(
+            r#"{{"version":"{VERSION}","formats":{{"root":"1.0"}},"api":"{API_VERSION}","devices":["cpu"]}}"#
+        );
+        assert_eq!(text, expected);
+    }
 }
