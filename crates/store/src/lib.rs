@@ -82,7 +82,9 @@ mod writer;
 // The read half adds its modules below this line.
 mod export;
 mod fold;
+mod footer;
 mod listing;
+mod published;
 mod query;
 mod reader;
 mod resolve;

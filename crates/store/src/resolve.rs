@@ -5,7 +5,8 @@ use std::sync::Arc;
 use thiserror::Error;
 use waycairn_dag::{Address, Node};
 
-use crate::listing::{PartSet, RunKey};
+use crate::listing::PartSet;
+use crate::published::RunKey;
 use crate::query::{
     Expr, Fault, FoldPlan, FoldSpec, IdentityScope, QueryError, RecordScope, Threads, decimal, fold_ranges,
     nearest, nearest_text, node, threads,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use waycairn_dag::Node;
 
-use crate::listing::{PartSet, RunKey};
+use crate::listing::PartSet;
+use crate::published::RunKey;
 use crate::query::{
     Fault, Flag, FoldPlan, FoldSpec, IdentityScope, RecordScope, Threads, fold_ranges, threads,
 };

@@ -15,11 +15,11 @@ use arrow::compute::{
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use waycairn_dag::Node;
 
-use crate::listing::{Part, RunKey};
+use crate::published::{Part, RunKey, dictionary};
+use crate::query::bits::Bits;
 use crate::query::fault::Fault;
 use crate::query::plan::Limits;
 use crate::query::scope::RecordScope;
-use crate::query::slots::Bits;
 use crate::query::spec::{Flag, Layout, Place};
 use crate::schema::{ARTIFACT_SEPARATOR, ValueType};
 use crate::stamp::Stamp;
@@ -160,7 +160,7 @@ impl ChunkMaker {
         {
             return Ok(array.clone());
         }
-        let array = self.cast(array, &crate::listing::dictionary())?;
+        let array = self.cast(array, &dictionary())?;
         Ok(array.as_dictionary::<Int32Type>().clone())
     }
 

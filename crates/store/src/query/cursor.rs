@@ -7,22 +7,24 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
-use crate::listing::{Group, RunKey};
+use crate::published::{Group, Part, RunKey};
 use crate::query::chunk::{Chunk, ChunkMaker, Span, sort_rows};
 use crate::query::decode::GroupReader;
 use crate::query::fault::Fault;
 use crate::query::plan::{FoldPlan, Limits, PlannedPart};
-use crate::query::spec::Selection;
+use crate::query::spec::{Known, Layout, Selection};
 
 /// Row groups below this are decoded whole: finding the rows in scope first would cost as much.
 const MIN_SELECTED_ROWS: usize = 2_048;
+
+/// Rows that are looked at at once to see whether a part is sorted.
+const CHECKED_ROWS: usize = 8_192;
 
 /// Reads one part forwards, a chunk at a time.
 pub(crate) struct Cursor {
     pub(crate) rank: u32,
     plan: Arc<FoldPlan>,
     planned: PlannedPart,
-    file: File,
     maker: ChunkMaker,
     next_group: usize,
     reader: Option<(GroupReader, Option<Arc<RunKey>>)>,
@@ -52,7 +54,6 @@ impl Cursor {
         planned: PlannedPart,
     ) -> Result<Cursor, Fault> {
         let part = Arc::clone(&planned.part);
-        let file = part.open().map_err(|fault| Fault::open(&part, fault))?;
         let layout = planned.groups.first().and_then(|group| plan.layout(&part, &part.groups[*group]));
         let Some(layout) = layout.cloned() else { return Err(Fault::Unsorted(part)) };
         let maker = ChunkMaker {
@@ -68,7 +69,6 @@ impl Cursor {
             rank: planned.rank,
             plan: Arc::clone(plan),
             planned,
-            file,
             maker,
             next_group: 0,
             reader: None,
@@ -176,26 +176,28 @@ impl Cursor {
             self.next_group += 1;
             let part = Arc::clone(&self.planned.part);
             let group = &part.groups[*group];
-            let selection = self.selection(group)?;
+            // The file is open only while it is read, so the number of parts is not bounded by open files.
+            let file = open(&part)?;
+            let selection = self.selection(&file, group)?;
             if selection.as_ref().is_some_and(|selection| !selection.selects_any()) {
                 continue;
             }
-            self.reader = Some((self.open_group(group, selection)?, group.run.clone()));
+            self.reader = Some((self.open_group(&file, group, selection)?, group.run.clone()));
         }
     }
 
-    fn open_group(&mut self, group: &Group, selection: Selection) -> Result<GroupReader, Fault> {
+    fn open_group(&mut self, file: &File, group: &Group, selection: Selection) -> Result<GroupReader, Fault> {
         let part = &self.planned.part;
         let Some(layout) = self.plan.layout(part, group) else {
             return Err(Fault::Unsorted(Arc::clone(part)));
         };
         self.maker.layout = Arc::clone(layout);
         let rows = self.plan.batch_rows.min(group.rows);
-        GroupReader::open(part, &self.file, group.index, layout, selection, rows)
+        GroupReader::open(part, file, group.index, layout, selection, rows)
     }
 
     /// Finds the rows in scope of a group that is not in scope as a whole, from its identities alone.
-    fn selection(&mut self, group: &Group) -> Result<Selection, Fault> {
+    fn selection(&mut self, file: &File, group: &Group) -> Result<Selection, Fault> {
         if group.rows < MIN_SELECTED_ROWS || self.maker.limits.covers(group) {
             return Ok(None);
         }
@@ -211,7 +213,7 @@ impl Cursor {
             known_run: None,
         };
         let rows = self.plan.batch_rows.min(group.rows);
-        let mut reader = GroupReader::open(&part, &self.file, group.index, layout, None, rows)?;
+        let mut reader = GroupReader::open(&part, file, group.index, layout, None, rows)?;
         let mut selectors: Vec<RowSelector> = Vec::new();
         while let Some(batch) = reader.next_batch()? {
             let rows = batch.num_rows();
@@ -234,8 +236,9 @@ impl Cursor {
     fn sort(&mut self) -> Result<(), Fault> {
         let part = Arc::clone(&self.planned.part);
         let mut batches = Vec::new();
+        let file = open(&part)?;
         for group in self.planned.groups.clone() {
-            let mut reader = self.open_group(&part.groups[group], None)?;
+            let mut reader = self.open_group(&file, &part.groups[group], None)?;
             while let Some(batch) = reader.next_batch()? {
                 batches.push(batch);
             }
@@ -249,6 +252,40 @@ impl Cursor {
         self.sorted = Some(slices);
         Ok(())
     }
+}
+
+fn open(part: &Arc<Part>) -> Result<File, Fault> {
+    part.open().map_err(|fault| Fault::open(part, fault))
+}
+
+/// Whether the rows of a part are in the order of their identities.
+pub(crate) fn is_sorted(part: &Arc<Part>) -> Result<bool, Fault> {
+    let failed =
+        |error| Fault::Damaged(Arc::clone(part), part.damaged_by("its schema cannot be read", error));
+    let layout = Layout::identity(&part.schema, Known { run: false, writer: true }).map_err(failed)?;
+    let mut maker = ChunkMaker {
+        part: Arc::clone(part),
+        layout: Arc::new(layout),
+        records: Arc::default(),
+        flags: Arc::from([]),
+        limits: Arc::default(),
+        last: None,
+        known_run: None,
+    };
+    let file = open(part)?;
+    for group in part.groups.iter().filter(|group| group.rows > 0) {
+        let layout = Arc::clone(&maker.layout);
+        let mut reader =
+            GroupReader::open(part, &file, group.index, &layout, None, CHECKED_ROWS.min(group.rows))?;
+        while let Some(batch) = reader.next_batch()? {
+            match maker.chunk(batch, None) {
+                Ok(_) => {}
+                Err(Fault::Unsorted(_)) => return Ok(false),
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// The first row of a span, from `row` on, that is at or after the limit.

@@ -13,7 +13,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::listing::Part;
+use crate::published::Part;
 use crate::query::fault::Fault;
 use crate::query::pages::{OneChunk, pages};
 use crate::query::spec::{Layout, Selection};

@@ -1,13 +1,13 @@
 //! The ranges of a plan on several threads.
 
-use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use crate::query::QueryError;
+use crate::query::block::Block;
 use crate::query::fault::Fault;
-use crate::query::merge::{Block, Merge};
+use crate::query::merge::Merge;
 use crate::query::plan::FoldPlan;
 
 /// How many threads a question may use.
@@ -74,7 +74,9 @@ pub(crate) fn fold_ranges<R: Default + Send>(
         others.into_iter().find_map(|worker| worker.join().err())
     });
     if let Some(panic) = panicked {
-        resume_unwind(panic);
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        return Err(lost(text.unwrap_or_default()));
     }
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     // The first fault, not a range that ended because of one elsewhere.
@@ -84,12 +86,12 @@ pub(crate) fn fold_ranges<R: Default + Send>(
         match result {
             Some(Ok(answer)) => answers.push(answer),
             Some(Err(error)) => fault = fault.or(Some(error)),
-            None => fault = fault.or_else(|| Some(lost())),
+            None => fault = fault.or_else(|| Some(lost("a range has no result".to_owned()))),
         }
     }
     fault.map_or(Ok(answers), Err)
 }
 
-fn lost() -> Fault {
-    Fault::Error(QueryError::Thread { what: "a range has no result".to_owned() })
+fn lost(what: String) -> Fault {
+    Fault::Error(QueryError::Thread { what })
 }

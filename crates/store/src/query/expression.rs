@@ -255,8 +255,16 @@ impl Expr {
     /// The position of the node compares so with `seq`.
     #[must_use]
     pub fn seq(comparison: Comparison, seq: u64) -> Expr {
-        // No recorded position is above i64::MAX, so the largest one stands for all of them but in an equality.
-        let value = i64::try_from(seq).unwrap_or(i64::MAX);
+        let (comparison, value) = match (i64::try_from(seq), comparison) {
+            (Ok(value), comparison) => (comparison, value),
+            // No recorded position is above i64::MAX, so all of them are below such a one.
+            (Err(_), Comparison::Less | Comparison::LessOrEqual | Comparison::NotEqual) => {
+                (Comparison::LessOrEqual, i64::MAX)
+            }
+            (Err(_), Comparison::Equal | Comparison::Greater | Comparison::GreaterOrEqual) => {
+                (Comparison::Less, 0)
+            }
+        };
         IdentityTerm::Seq { comparison, value }.into()
     }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use arrow::error::ArrowError;
 
-use crate::listing::{self, MAX_LISTINGS, OpenFault, Part, PartSet};
+use crate::listing::{self, MAX_LISTINGS, PartSet};
+use crate::published::{OpenFault, Part};
+use crate::query::cursor::is_sorted;
 use crate::query::{Diagnostic, QueryError};
 
 /// Why an attempt ended. All but the last are met by another attempt.
@@ -96,7 +98,10 @@ pub(crate) fn attempt<T>(
         match answer(&set) {
             Ok(value) => return Ok((value, loud)),
             Err(Fault::Error(error)) => return Err(error),
-            Err(Fault::Unsorted(part)) => part.mark_unsorted(),
+            Err(Fault::Unsorted(part)) => {
+                part.mark_unsorted();
+                find_unsorted(&set);
+            }
             Err(Fault::Stale(part)) => {
                 listing::forget(&part);
                 stale += 1;
@@ -111,6 +116,17 @@ pub(crate) fn attempt<T>(
                 diagnostics.push(skip(&part.path, &error));
                 skipped.insert(Arc::clone(&part.name));
             }
+        }
+    }
+}
+
+/// Where one part of another program is unsorted, others may be: they are looked at together, so that the next
+/// attempt is the last.
+fn find_unsorted(set: &PartSet) {
+    for part in set.parts.iter().filter(|part| part.writer.is_none() && !part.is_unsorted()) {
+        // What else is wrong with a part is the business of the attempt that reads it.
+        if matches!(is_sorted(part), Ok(false)) {
+            part.mark_unsorted();
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::listing::{PartSet, RunKey};
+use crate::listing::PartSet;
+use crate::published::RunKey;
 use crate::query::engine::{Threads, fold_ranges};
 use crate::query::fault::Fault;
 use crate::query::plan::FoldPlan;

@@ -9,6 +9,8 @@
 //! A scope on single records restricts what is folded; predicates see folded values. One listing of the parts
 //! answers one question.
 
+mod bits;
+mod block;
 mod builder;
 mod chunk;
 mod cursor;
@@ -40,11 +42,11 @@ pub use error::{Diagnostic, QueryError};
 pub use expression::{Comparison, Expr, ParseError};
 pub use sort::{Order, SortKey};
 
+pub(crate) use block::Block;
 pub(crate) use engine::{Threads, fold_ranges, threads};
 pub(crate) use error::{nearest, nearest_text};
 pub(crate) use fault::{Fault, OnDamage, attempt};
 pub(crate) use grammar::{decimal, node};
-pub(crate) use merge::Block;
 pub(crate) use plan::FoldPlan;
 pub(crate) use scope::{IdentityScope, RecordScope};
 pub(crate) use spec::{Flag, FoldSpec};

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use arrow::buffer::ScalarBuffer;
 
-use crate::listing::{Group, Part, PartSet, RunKey};
+use crate::listing::PartSet;
+use crate::published::{Group, Part, RunKey};
 use crate::query::chunk::Span;
 use crate::query::fault::Fault;
 use crate::query::scope::{IdentityScope, RecordScope};

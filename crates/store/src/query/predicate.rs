@@ -5,12 +5,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::field::Scalar;
-use crate::listing::{FieldTable, RunKey, Types};
+use crate::listing::{FieldTable, Types};
+use crate::published::RunKey;
+use crate::query::bits::Bits;
+use crate::query::block::Block;
 use crate::query::error::nearest;
 use crate::query::expression::{Comparison, FieldTerm, IdentityTerm, MarkerTerm, Term};
 use crate::query::grammar::FIELD_PREFIX;
-use crate::query::merge::Block;
-use crate::query::slots::{Bits, FoldedColumn, Value};
+use crate::query::slots::{FoldedColumn, Value};
 use crate::query::spec::{Flag, FoldSpec};
 use crate::query::{Diagnostic, QueryError};
 use crate::schema::{ARTIFACT, CHECKPOINT, JOB, TEXT_SUFFIX, ValueType};

@@ -23,6 +23,7 @@ use futures::stream;
 
 use crate::listing::PartSet;
 use crate::query::Diagnostic;
+use crate::query::bits::Bits;
 use crate::query::expression::Comparison;
 use crate::query::fault::Fault;
 use crate::query::merge::Merge;
@@ -31,7 +32,6 @@ use crate::query::predicate::Folded;
 use crate::query::records::{RecordColumns, Records};
 use crate::query::scope::{IdentityScope, RecordScope};
 use crate::query::shown::ShownColumns;
-use crate::query::slots::Bits;
 use crate::query::spec::FoldSpec;
 use crate::schema::{NAME, NONCE, SEQ};
 

@@ -11,12 +11,12 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use crate::field::int_as_float;
 use crate::listing::FieldTable;
 use crate::query::Diagnostic;
+use crate::query::bits::Bits;
 use crate::query::chunk::Chunk;
 use crate::query::cursor::Cursor;
 use crate::query::fault::Fault;
 use crate::query::plan::{FoldPlan, PlannedPart};
 use crate::query::shown::note;
-use crate::query::slots::Bits;
 use crate::query::spec::FoldSpec;
 use crate::schema::{RESERVED, TEXT_SUFFIX, ValueType};
 

@@ -10,12 +10,13 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use crate::listing::FieldTable;
+use crate::published::RunKey;
 use crate::query::Diagnostic;
+use crate::query::bits::Bits;
+use crate::query::block::Block;
 use crate::query::fault::Fault;
 use crate::query::grammar::FIELD_PREFIX;
-use crate::query::merge::Block;
 use crate::query::predicate::{Folded, Side, field_key, side};
-use crate::query::slots::Bits;
 use crate::query::spec::{Flag, FoldSpec};
 use crate::schema::{CHECKPOINT, TEXT_SUFFIX, ValueType};
 
@@ -200,7 +201,7 @@ fn nodes(block: &Block) -> Result<ArrayRef, Fault> {
     Ok(Arc::new(builder.finish()))
 }
 
-fn run_texts(block: &Block, text: impl Fn(&crate::listing::RunKey) -> &str) -> ArrayRef {
+fn run_texts(block: &Block, text: impl Fn(&RunKey) -> &str) -> ArrayRef {
     let mut builder = StringBuilder::with_capacity(block.len(), block.len() * 24);
     for (run, slots) in block.runs() {
         let text = text(run);

@@ -8,7 +8,7 @@ use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels}
 use parquet::errors::ParquetError;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
-use crate::listing::{Column, PartSchema};
+use crate::published::{Column, PartSchema};
 use crate::query::scope::RecordScope;
 use crate::schema::{EXECUTION, NAME, NONCE, PROCESS, SEQ, TAG, WRITE, WRITER};
 

@@ -73,5 +73,5 @@ fn a_part_that_was_retired_after_the_listing_is_opened_under_its_hidden_name() {
     assert!(set.parts[0].open().is_ok());
     assert_eq!(root.reader().query().count().unwrap().value, 0);
     waycairn_durable::remove_file(&hidden).unwrap();
-    assert!(matches!(set.parts[0].open(), Err(crate::listing::OpenFault::Stale)));
+    assert!(matches!(set.parts[0].open(), Err(crate::published::OpenFault::Stale)));
 }

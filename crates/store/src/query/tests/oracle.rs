@@ -13,6 +13,7 @@ use crate::field::Scalar;
 use crate::fold::fold;
 use crate::listing;
 use crate::part::values_folder;
+use crate::published::RunKey;
 use crate::query::expression::{Comparison, Expr};
 use crate::query::plan::Key;
 use crate::query::predicate::Number;
@@ -113,7 +114,7 @@ fn in_small_steps(root: &Root, batch_rows: usize, cuts: &[Node]) -> Folded {
         plan.batch_rows = batch_rows;
         plan.block_slots = 1;
         let key = |node: &Node| Key {
-            run: Arc::new(listing::RunKey { name: node.name().into(), nonce: node.nonce().into() }),
+            run: Arc::new(RunKey { name: node.name().into(), nonce: node.nonce().into() }),
             seq: i64::try_from(node.seq()).unwrap(),
         };
         plan.cuts = cuts.iter().map(key).collect();

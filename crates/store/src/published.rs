@@ -1,0 +1,231 @@
+//! A published part: what is known of it without reading its rows.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use arrow::datatypes::{DataType, Field, Fields};
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::statistics::Statistics;
+use parquet::schema::types::{SchemaDescriptor, TypePtr};
+
+use crate::part::{RunRange, retired_name};
+use crate::query::QueryError;
+use crate::schema::{ARTIFACT, BLOB, NAME, NONCE, PARENT, RESERVED_PREFIX, SEQ, ValueType};
+
+/// The identity of a run, as the merge orders it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RunKey {
+    pub(crate) name: Arc<str>,
+    pub(crate) nonce: Arc<str>,
+}
+
+/// A column of a part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    /// Its place among the root fields of the schema.
+    pub(crate) root: usize,
+    /// Its place among the column chunks of a row group.
+    pub(crate) leaf: usize,
+    /// What its values are.
+    pub(crate) value_type: ValueType,
+    /// Whether the decoded array must be cast to the type that our own parts have.
+    pub(crate) cast: bool,
+}
+
+/// The columns of a part. Parts with equal columns share one.
+#[derive(Debug)]
+pub(crate) struct PartSchema {
+    /// Among the schemas of a folder.
+    pub(crate) id: usize,
+    /// The root fields, with the Arrow types that the file has.
+    pub(crate) fields: Fields,
+    pub(crate) descriptor: Arc<SchemaDescriptor>,
+    /// All columns that hold values, reserved ones included.
+    pub(crate) columns: HashMap<Box<str>, Column>,
+    /// Fields of the caller whose type is none of ours: name and type.
+    pub(crate) unreadable: Vec<(String, String)>,
+}
+
+impl PartSchema {
+    pub(crate) fn column(&self, name: &str) -> Option<Column> {
+        self.columns.get(name).copied()
+    }
+
+    /// The Parquet type of a column.
+    pub(crate) fn parquet_type(&self, column: Column) -> TypePtr {
+        self.descriptor.column(column.leaf).self_type_ptr()
+    }
+
+    /// The Arrow field that a column is decoded as, before a cast.
+    pub(crate) fn decoded(&self, column: Column) -> Field {
+        let field = &self.fields[column.root];
+        let data_type = if column.cast {
+            field.data_type().clone()
+        } else {
+            decoded_type(field.name(), column.value_type)
+        };
+        Field::new(field.name(), data_type, field.is_nullable())
+    }
+}
+
+/// What is known of a row group without reading it.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// Its place in the file.
+    pub(crate) index: usize,
+    pub(crate) rows: usize,
+    /// The smallest and the largest name, where the statistics tell.
+    pub(crate) names: (Option<Arc<str>>, Option<Arc<str>>),
+    /// The one run of all rows, where that is known.
+    pub(crate) run: Option<Arc<RunKey>>,
+    /// The smallest and the largest position, whatever the run.
+    pub(crate) seqs: Option<(i64, i64)>,
+}
+
+/// A published part.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// The file's name, which also decides between records without stamps.
+    pub(crate) name: Arc<str>,
+    pub(crate) path: PathBuf,
+    pub(crate) schema: Arc<PartSchema>,
+    pub(crate) metadata: Arc<ParquetMetaData>,
+    pub(crate) groups: Vec<Group>,
+    /// All runs in it, where the footer says so.
+    pub(crate) runs: Option<Vec<RunRange>>,
+    /// The writer of all rows, where the footer says so.
+    pub(crate) writer: Option<Arc<str>>,
+    pub(crate) length: u64,
+    pub(crate) modified: Option<SystemTime>,
+    /// Set when rows were found out of the order of their identities.
+    pub(crate) unsorted: AtomicBool,
+}
+
+impl Part {
+    /// Whether its rows were found out of order; they are sorted before they are merged.
+    pub(crate) fn is_unsorted(&self) -> bool {
+        self.unsorted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_unsorted(&self) {
+        self.unsorted.store(true, Ordering::Relaxed);
+    }
+
+    /// Opens the part, under its hidden name when a compaction has replaced it since it was listed.
+    ///
+    /// # Errors
+    /// [`OpenFault::Stale`] when there is no such file any more, or another one.
+    pub(crate) fn open(&self) -> Result<File, OpenFault> {
+        let hidden = self.path.with_file_name(retired_name(&self.name));
+        for path in [&self.path, &hidden] {
+            match File::open(path) {
+                Ok(file) => {
+                    let metadata =
+                        file.metadata().map_err(|source| OpenFault::Io { path: path.clone(), source })?;
+                    let same = metadata.len() == self.length && metadata.modified().ok() == self.modified;
+                    return if same { Ok(file) } else { Err(OpenFault::Stale) };
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(OpenFault::Io { path: path.clone(), source }),
+            }
+        }
+        Err(OpenFault::Stale)
+    }
+
+    pub(crate) fn damaged(&self, what: impl Into<String>) -> QueryError {
+        QueryError::Damaged { path: self.path.clone(), what: what.into(), source: None }
+    }
+
+    pub(crate) fn damaged_by(&self, what: impl Into<String>, source: ParquetError) -> QueryError {
+        QueryError::Damaged { path: self.path.clone(), what: what.into(), source: Some(Box::new(source)) }
+    }
+}
+
+/// Why a listed part cannot be opened.
+#[derive(Debug)]
+pub(crate) enum OpenFault {
+    /// It is gone or was replaced: the folder must be listed again.
+    Stale,
+    Io {
+        path: PathBuf,
+        source: io::Error,
+    },
+}
+
+impl Group {
+    pub(crate) fn new(
+        index: usize,
+        group: &RowGroupMetaData,
+        schema: &PartSchema,
+        run: Option<Arc<RunKey>>,
+    ) -> Group {
+        let statistics = |name: &str| {
+            let column = schema.column(name)?;
+            let statistics = group.columns().get(column.leaf)?.statistics()?;
+            (!statistics.is_min_max_deprecated()).then_some((statistics, column))
+        };
+        let texts = |name: &str| match statistics(name) {
+            Some((Statistics::ByteArray(bounds), _)) => {
+                let text = |bound: &ByteArray| bound.as_utf8().ok().map(Arc::<str>::from);
+                let nulls = bounds.null_count_opt().unwrap_or(1);
+                (bounds.min_opt().and_then(text), bounds.max_opt().and_then(text), nulls)
+            }
+            _ => (None, None, 1),
+        };
+        // A shortened bound is below or above the value, never equal on both sides, so equal bounds without
+        // nulls mean one value.
+        let single = |(first, last, nulls): &(Option<Arc<str>>, Option<Arc<str>>, u64)| match (first, last) {
+            (Some(first), Some(last)) if first == last && *nulls == 0 => Some(Arc::clone(first)),
+            _ => None,
+        };
+        let (names, nonces) = (texts(NAME), texts(NONCE));
+        let run = run.or_else(|| Some(Arc::new(RunKey { name: single(&names)?, nonce: single(&nonces)? })));
+        let names = match &run {
+            Some(run) => (Some(Arc::clone(&run.name)), Some(Arc::clone(&run.name))),
+            None => (names.0, names.1),
+        };
+        let seqs = match statistics(SEQ) {
+            Some((Statistics::Int64(bounds), Column { cast: false, .. })) => {
+                bounds.min_opt().copied().zip(bounds.max_opt().copied())
+            }
+            _ => None,
+        };
+        Group { index, rows: usize::try_from(group.num_rows()).unwrap_or(0), names, run, seqs }
+    }
+}
+
+/// The type that a column of this Arrow type is read as, and whether a cast is needed for it.
+pub(crate) fn readable(data_type: &DataType) -> Option<(ValueType, bool)> {
+    if let Some(value_type) = ValueType::of_arrow(data_type) {
+        return Some((value_type, *data_type != value_type.arrow()));
+    }
+    match data_type {
+        DataType::Int8 | DataType::Int16 | DataType::Int32 => Some((ValueType::Int, true)),
+        DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => {
+            Some((ValueType::Int, true))
+        }
+        DataType::Float16 | DataType::Float32 => Some((ValueType::Float, true)),
+        _ => None,
+    }
+}
+
+/// Text columns whose values repeat are decoded as dictionaries.
+fn decoded_type(name: &str, value_type: ValueType) -> DataType {
+    let repeats = name.starts_with(RESERVED_PREFIX) && ![PARENT, BLOB, ARTIFACT].contains(&name);
+    match value_type {
+        ValueType::Text if repeats => dictionary(),
+        value_type => value_type.arrow(),
+    }
+}
+
+/// The type of a decoded reserved text column.
+pub(crate) fn dictionary() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
