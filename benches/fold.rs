@@ -22,7 +22,7 @@ const PROCESSES: i64 = 4;
 const FIELDS: u64 = 50;
 const FIELDS_A_RECORD: u64 = 10;
 
-/// Writes the data set. Each store is dropped, not closed, so that its parts stay as they were published.
+/// Writes the data set; its parts stay as they were published.
 fn generate(root: &Path) -> Outcome<()> {
     let mut state: u64 = 1;
     let mut random = || {
@@ -51,7 +51,7 @@ fn generate(root: &Path) -> Outcome<()> {
                     store.flush()?;
                 }
             }
-            store.flush()?;
+            store.close_uncompacted()?;
         }
     }
     Ok(())

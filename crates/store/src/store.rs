@@ -86,12 +86,19 @@ pub struct CloseReport {
     pub compaction: CompactReport,
 }
 
+/// What a close does with the parts of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AtClose {
+    Compact,
+    Leave,
+}
+
 /// Records into the objects of one output root; see the crate's documentation.
 ///
 /// All methods take `&self` and may be called from many threads; share it behind an `Arc`. Any number of
 /// stores, in any number of processes, may write to one root at once.
 ///
-/// Dropping it drains and compacts as [`ObjectStore::close`] does, but a failure is only logged.
+/// Dropping it drains as [`ObjectStore::close_uncompacted`] does, but a failure is only logged.
 #[derive(Debug)]
 pub struct ObjectStore {
     root: PathBuf,
@@ -321,11 +328,24 @@ impl ObjectStore {
     /// [`StoreError::Failed`] when records were lost, [`StoreError::Artifacts`] when artifacts were; at every
     /// call. A compaction that fails loses nothing and is in the report.
     pub fn close(&self) -> Result<CloseReport, StoreError> {
+        self.end(AtClose::Compact)
+    }
+
+    /// Closes without a compaction, for a program that was told to stop and may be killed soon. The parts stay
+    /// as they were published; no answer depends on it.
+    ///
+    /// # Errors
+    /// As [`ObjectStore::close`].
+    pub fn close_uncompacted(&self) -> Result<CloseReport, StoreError> {
+        self.end(AtClose::Leave)
+    }
+
+    fn end(&self, parts: AtClose) -> Result<CloseReport, StoreError> {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         let report = match &*closed {
             Some(report) => report.clone(),
             None => {
-                let report = self.shut_down();
+                let report = self.shut_down(parts);
                 closed.insert(report).clone()
             }
         };
@@ -334,7 +354,7 @@ impl ObjectStore {
         Ok(report)
     }
 
-    fn shut_down(&self) -> CloseReport {
+    fn shut_down(&self, at_close: AtClose) -> CloseReport {
         // Artifacts end in records, so their thread goes first and the writer second.
         self.queue.drain();
         self.artifacts.end();
@@ -352,8 +372,10 @@ impl ObjectStore {
             if totals.dropped > 0 {
                 tracing::warn!(records = totals.dropped, "records were dropped because the queue was full");
             }
-            let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            report.compaction = compact(&values_folder(&self.root), &parts);
+            if at_close == AtClose::Compact {
+                let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                report.compaction = compact(&values_folder(&self.root), &parts);
+            }
         }
         report
     }
@@ -369,7 +391,7 @@ impl Drop for ObjectStore {
         if closed {
             return;
         }
-        match self.close() {
+        match self.close_uncompacted() {
             Ok(report) => tracing::debug!(records = report.records, "a store was dropped and drained"),
             Err(error) => {
                 tracing::error!(error = %error, cause = ?error, "a store was dropped and could not be drained");
