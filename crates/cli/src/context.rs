@@ -101,8 +101,10 @@ impl Context {
 
     /// Says what a query noticed besides its answer.
     pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic]) {
-        for diagnostic in diagnostics {
-            self.note(&diagnostic.to_string());
+        for (index, diagnostic) in diagnostics.iter().enumerate() {
+            if !diagnostics[..index].contains(diagnostic) {
+                self.note(&diagnostic.to_string());
+            }
         }
     }
 }

@@ -118,7 +118,11 @@ impl Place {
             }
             Kind::Regular(target) => {
                 let staged = StagedFile::create(&target, Durability::State).map_err(|error| {
-                    CliError::of("io", error).next("choose a place that exists and that you may write to")
+                    // The error names the temporary file beside the target, which means nothing to the user.
+                    let cause = CliError::of("io", error);
+                    CliError::new("io", format!("cannot write to `{}`", path.display()))
+                        .why(cause.why.as_deref().unwrap_or(&cause.what))
+                        .next("choose a place that exists and that you may write to")
                 })?;
                 Ok(Inner::Staged(BufWriter::with_capacity(BUFFER, staged)))
             }

@@ -102,7 +102,9 @@ impl Progress for Watch {
                 let from = if *done == 0 { String::new() } else { format!(", going on after step {done}") };
                 let parameters = grouped(*parameters as u64);
                 let node = printable(&node.to_string());
-                self.say(&format!("{node}: {steps} steps, {parameters} parameters, on {device}{from}"));
+                self.say(&format!(
+                    "training {node}, {steps} steps, {parameters} parameters, on {device}{from}"
+                ));
                 self.begin(*done, *steps);
             }
             Event::Step { step, steps, loss, rate, left, .. } => {

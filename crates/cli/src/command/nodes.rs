@@ -45,22 +45,19 @@ pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
     let mut out = args.output.open(&context.terminal)?;
     match args.output.format() {
         Format::Table => {
-            let titles =
-                ["run", "nodes", "last seq", "checkpoints", "started (UTC)", "written (UTC)", "finished"];
-            let titles = titles.into_iter().map(str::to_owned);
-            let mut grid = Grid::new(titles.chain(keys.iter().map(|key| (*key).to_owned()))).keep(4);
+            let keys = keys.iter().copied();
+            let titles = ["run", "nodes", "last seq", "finished", "checkpoints"].into_iter().chain(keys);
+            let mut grid = Grid::new(titles.chain(["started (UTC)", "written (UTC)"])).keep(5);
             for (run, values) in &rows {
-                let when = |nanos: Option<i64>| Value::text(nanos.map(number::moment));
                 let fixed = [
                     Value::Text(format!("{}@{}", run.name, run.nonce)),
                     Value::Count(run.nodes),
                     Value::Count(run.last.seq()),
-                    Value::text((!run.checkpoints.is_empty()).then(|| number::ascending(&run.checkpoints))),
-                    when(run.started),
-                    when(run.written),
                     Value::from(if run.finished { "yes" } else { "no" }),
+                    checkpoints(&run.checkpoints),
                 ];
-                grid.push(fixed.into_iter().chain(values.iter().cloned()));
+                let times = [run.started, run.written].map(|nanos| Value::text(nanos.map(number::moment)));
+                grid.push(fixed.into_iter().chain(values.iter().cloned()).chain(times));
             }
             context.table(&grid, "no runs", &mut out)?;
         }
@@ -70,6 +67,15 @@ pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
         }
     }
     out.finish()
+}
+
+/// Checkpoints as people read them.
+fn checkpoints(seqs: &[u64]) -> Value {
+    match seqs {
+        [] => Value::Null,
+        [one] => Value::list([*one]),
+        several => Value::Text(number::ascending(several)),
+    }
 }
 
 /// The stable shape of a run, and what was asked for besides.
@@ -100,10 +106,7 @@ fn last_values(
         let mut query = reader.query();
         query.name(&run.name).nonce(&run.nonce).has(key).sort(SortKey::Seq, Order::Descending).limit(1);
         let answer = query.select(&[&format!("{FIELD}{key}")]).map_err(failure::query)?;
-        // Every run would say the same of a key that no part has.
-        diagnostics.extend(
-            answer.diagnostics.into_iter().filter(|new| !diagnostics.contains(new)).collect::<Vec<_>>(),
-        );
+        diagnostics.extend(answer.diagnostics);
         let value = answer.value.first().and_then(|row| row.fields.get(*key));
         values.push(value.map_or(Value::Null, Value::from));
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use waycairn_store::{Expr, NodeRow, ObjectReader, Order, Query, SortKey};
+use waycairn_store::{Expr, NodeRow, ObjectReader, Order, Query, Scalar, SortKey};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -67,7 +67,11 @@ pub(crate) fn run(args: &QueryArgs, context: &Context) -> Result<(), CliError> {
                 if args.keys.is_empty() { query.select_all() } else { query.select(&asked.selection()) };
             let answer = answer.map_err(failure::query)?;
             context.diagnostics(&answer.diagnostics);
-            let asked = if args.keys.is_empty() { Asked::all(&answer.value) } else { asked };
+            let asked = match (args.keys.is_empty(), format) {
+                (true, Format::Table) => Asked::for_people(&answer.value),
+                (true, _) => Asked::all(&answer.value),
+                (false, _) => asked,
+            };
             write(&asked, answer.value, format, &mut out, context)?;
         }
     }
@@ -128,6 +132,20 @@ impl Asked {
     fn all(rows: &[NodeRow]) -> Self {
         let keys: BTreeSet<&String> = rows.iter().flat_map(|row| row.fields.keys()).collect();
         Self { shown: keys.into_iter().map(|key| Key::field(key)).collect() }
+    }
+
+    /// The same with the keys of long texts, such as digests, last: a terminal shows what fits, and metrics are
+    /// what is looked for.
+    fn for_people(rows: &[NodeRow]) -> Self {
+        const LONG: usize = 24;
+        let is_long = |key: &Key| match key {
+            Key::Written => false,
+            Key::Field { key, .. } => rows
+                .iter()
+                .any(|row| matches!(row.fields.get(key), Some(Scalar::Text(text)) if text.len() > LONG)),
+        };
+        let (long, short): (Vec<Key>, Vec<Key>) = Self::all(rows).shown.into_iter().partition(is_long);
+        Self { shown: short.into_iter().chain(long).collect() }
     }
 
     /// The fields as the store takes them: behind `field:`, where no name has a meaning of its own.
@@ -199,7 +217,6 @@ fn write(
 #[cfg(test)]
 mod tests {
     use waycairn_dag::Node;
-    use waycairn_store::Scalar;
 
     use super::*;
     use crate::rows::tests::written;
