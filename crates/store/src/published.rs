@@ -124,12 +124,14 @@ impl Part {
     /// [`OpenFault::Stale`] when there is no such file any more, or another one.
     pub(crate) fn open(&self) -> Result<File, OpenFault> {
         let hidden = self.path.with_file_name(retired_name(&self.name));
-        for path in [&self.path, &hidden] {
+        // A compaction sets the time of what it hides, so there the length has to be enough.
+        for (path, modified) in [(&self.path, self.modified), (&hidden, None)] {
             match File::open(path) {
                 Ok(file) => {
                     let metadata =
                         file.metadata().map_err(|source| OpenFault::Io { path: path.clone(), source })?;
-                    let same = metadata.len() == self.length && metadata.modified().ok() == self.modified;
+                    let same = metadata.len() == self.length
+                        && (modified.is_none() || metadata.modified().ok() == modified);
                     return if same { Ok(file) } else { Err(OpenFault::Stale) };
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -16,7 +16,7 @@ use crate::query::{
     nearest,
 };
 use crate::reader::{ObjectReader, children};
-use crate::schema::{ARTIFACT, ARTIFACT_SEPARATOR, BLOB, CHECKPOINT, FINISHED, PARENT};
+use crate::schema::{ARTIFACT, ARTIFACT_SEPARATOR, BLOB, CHECKPOINT, FINISHED, PARENT, RECORD};
 
 /// The file inside a checkpoint that is written last.
 const MANIFEST: &str = "manifest.json";
@@ -44,7 +44,7 @@ pub struct NodeView {
     pub checkpoint: Option<CheckpointInfo>,
     /// Its artifacts, by suffix.
     pub artifacts: Vec<ArtifactInfo>,
-    /// The other files of the blob's folder: names and sizes in bytes, by name.
+    /// The other files of the blob's folder, where a record announces files: names and sizes in bytes, by name.
     pub files: Vec<(String, u64)>,
     /// Whether a record of it says that its run ended as planned.
     pub finished: bool,
@@ -132,6 +132,8 @@ struct Recorded {
     parents: BTreeMap<Address, Node>,
     checkpoint: bool,
     finished: bool,
+    /// Some record announces payloads or result files.
+    announces: bool,
     announced: BTreeMap<String, Announcement>,
 }
 
@@ -170,7 +172,7 @@ pub(crate) fn view(reader: &ObjectReader, set: &PartSet, node: &Node) -> Result<
                     });
                 }
             }
-            None if name != NODESPEC => files.push((name, bytes)),
+            None if name != NODESPEC && recorded.announces => files.push((name, bytes)),
             None => {}
         }
     }
@@ -232,6 +234,7 @@ fn recorded(set: &PartSet, node: &Node) -> Result<Recorded, Fault> {
     let parents = spec.set(PARENT);
     let checkpoint = spec.flag(&Flag::True(CHECKPOINT));
     let finished = spec.flag(&Flag::True(FINISHED));
+    let announces = spec.flag(&Flag::True(RECORD));
     let plan = FoldPlan::new(set, spec, IdentityScope::node(node), RecordScope::default(), 1)?;
     let seq = i64::try_from(node.seq()).unwrap_or(i64::MAX);
     let found = fold_ranges(&Arc::new(plan), Threads(1), None, |block, recorded: &mut Recorded| {
@@ -252,6 +255,7 @@ fn recorded(set: &PartSet, node: &Node) -> Result<Recorded, Fault> {
         }
         recorded.checkpoint = block.flag(checkpoint).get(slot);
         recorded.finished = block.flag(finished).get(slot);
+        recorded.announces = block.flag(announces).get(slot);
         // The best record first; of two that announce one artifact, that is the one whose payload stayed.
         for record in records {
             let Some(suffixes) = text(block.value(record, artifact)) else { continue };

@@ -240,7 +240,7 @@ fn identity_case_17_a_copied_tree_resolves_its_blobs_there() {
     copy_tree(root.path(), &moved);
     for root in [root.path(), &moved] {
         let reader = crate::ObjectReader::open(root).unwrap();
-        assert_eq!(reader.query().all().unwrap().value, [checkpointed.clone()]);
+        assert_eq!(reader.query().all().unwrap().value, std::slice::from_ref(&checkpointed));
         assert!(reader.node(&failed).unwrap().is_none());
         assert!(reader.parents(&failed).unwrap().is_empty());
         let folder = reader.checkpoint(&checkpointed).unwrap().unwrap();

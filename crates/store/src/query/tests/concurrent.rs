@@ -70,6 +70,12 @@ fn a_part_that_was_retired_after_the_listing_is_opened_under_its_hidden_name() {
     let set = crate::listing::list(&values).unwrap();
     let hidden = values.join(crate::part::retired_name("part-a.parquet"));
     waycairn_durable::rename(&values.join("part-a.parquet"), &hidden).unwrap();
+    std::fs::OpenOptions::new()
+        .append(true)
+        .open(&hidden)
+        .unwrap()
+        .set_modified(std::time::SystemTime::UNIX_EPOCH)
+        .unwrap();
     assert!(set.parts[0].open().is_ok());
     assert_eq!(root.reader().query().count().unwrap().value, 0);
     waycairn_durable::remove_file(&hidden).unwrap();

@@ -13,7 +13,7 @@ fn runs_root() -> Root {
         "part-a.parquet",
         &[
             record("old", 0, 10, &[(JOB, "gpt@1".into()), (TAG, "first".into())]),
-            record("old", 2, 12, &[marked.clone()]),
+            record("old", 2, 12, std::slice::from_ref(&marked)),
             record("old", 4, 14, &[marked, (FINISHED, Scalar::Bool(true)), (TAG, "second".into())]),
             record("new", 0, 20, &[("x", Scalar::Int(1))]),
             record("new", 1, 21, &[("x", Scalar::Int(2))]),
@@ -217,4 +217,11 @@ fn unannounced_files_are_no_artifacts() {
     let view = root.reader().node(&node("r", 0)).unwrap().unwrap();
     assert!(view.artifacts.is_empty() && view.checkpoint.is_none());
     assert_eq!(view.files, [("figure.svg".to_owned(), 2)]);
+    // Without a record that announces files, there are none.
+    let bare = Root::of(&[record("r", 0, 1, &[(BLOB, address.as_str().into())])]);
+    let blob = bare.path().join("objects/blobs").join(address.as_str());
+    std::fs::create_dir_all(&blob).unwrap();
+    waycairn_durable::write_file(&blob.join("figure.svg"), b"1", waycairn_durable::Durability::Regenerable)
+        .unwrap();
+    assert!(bare.reader().node(&node("r", 0)).unwrap().unwrap().files.is_empty());
 }
