@@ -1,5 +1,6 @@
 //! Whole flows, from the command line down to the bytes.
 
+mod acceptance;
 mod architecture;
 mod bad_input;
 mod concurrent;

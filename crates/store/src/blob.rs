@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use waycairn_dag::Node;
+use waycairn_dag::{Address, Node};
 use waycairn_durable::{self as durable, CommitError, Committed, Durability, StagedDir, fault};
 
 use crate::error::StoreError;
@@ -65,6 +65,19 @@ impl Blobs {
     /// The folder of a node; it need not exist.
     pub(crate) fn node_folder(&self, node: &Node) -> PathBuf {
         self.folder.join(node.address().as_str())
+    }
+
+    /// Every node that has a folder, in no order; folders of other names are passed over.
+    pub(crate) fn nodes(&self) -> Result<Vec<Node>, StoreError> {
+        let failed = |source| StoreError::Io { operation: "list", path: self.folder.clone(), source };
+        let mut nodes = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            if let Some(address) = name.to_str().and_then(|name| name.parse::<Address>().ok()) {
+                nodes.push(address.decode());
+            }
+        }
+        Ok(nodes)
     }
 
     /// Makes the node's folder and stages something in it.

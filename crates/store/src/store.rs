@@ -1,5 +1,6 @@
 //! The object store: what a run records goes through here.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -164,6 +165,12 @@ impl ObjectStore {
         &self.root
     }
 
+    /// The process index that this object writes as.
+    #[must_use]
+    pub fn process(&self) -> i64 {
+        self.process
+    }
+
     /// Records fields of a node.
     ///
     /// The node, its parent and the fields are copied now, so a later tick does not relabel them. No fields
@@ -251,6 +258,25 @@ impl ObjectStore {
         durable::remove_dir_all(&path)?;
         tracing::warn!(node = %node, entry = %path.display(), "removed a checkpoint that no record marks");
         Ok(true)
+    }
+
+    /// Removes what processes that died left of checkpoints of a run, at any of its nodes; says at how many
+    /// nodes an unmarked checkpoint was there. See [`ObjectStore::remove_unmarked_checkpoint`] for who may call
+    /// it.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when the blobs cannot be listed; otherwise as
+    /// [`ObjectStore::remove_unmarked_checkpoint`].
+    pub fn remove_unmarked_checkpoints(&self, name: &str, nonce: &str) -> Result<u64, StoreError> {
+        let marked: HashSet<Node> =
+            self.reader().query().name(name).nonce(nonce).checkpoint().all()?.value.into_iter().collect();
+        let mut removed = 0;
+        for node in self.blobs.nodes()? {
+            if node.name() == name && node.nonce() == nonce && !marked.contains(&node) {
+                removed += u64::from(self.remove_unmarked_checkpoint(&node)?);
+            }
+        }
+        Ok(removed)
     }
 
     /// Attaches a payload to a node under a suffix, with fields that describe it.

@@ -63,6 +63,9 @@ impl AnalyzeStatus {
     }
 }
 
+/// What the trainer's own fields begin with. An analysis of such a name would record over them.
+const OWN_FIELDS: [&str; 7] = ["data", "job", "memory", "model", "time", "train", "val"];
+
 /// What one analysis of one node brought.
 #[derive(Clone, Debug)]
 pub struct AnalyzeOutcome {
@@ -92,7 +95,8 @@ pub struct AnalyzeOutcome {
 /// # Errors
 ///
 /// [`TrainError::NoCheckpoint`] for a node without one, before anything runs;
-/// [`TrainError::Usage`] for a setting that an analysis does not have. What goes wrong with one
+/// [`TrainError::Usage`] for a setting that an analysis does not have, and for an analysis that is called as
+/// the trainer's own fields begin. What goes wrong with one
 /// analysis of one node is in its outcome.
 ///
 /// # Durability
@@ -106,6 +110,13 @@ pub fn analyze(
     let reader = ObjectReader::open(&request.root)?;
     let mut tasks = Vec::new();
     for analysis in &request.analyses {
+        let name = analysis.declaration().name.as_str();
+        if OWN_FIELDS.contains(&name) {
+            return Err(TrainError::Usage {
+                what: format!("the analysis `{name}` would record over the node's own fields `{name}/...`"),
+                next: "its author must give it another name".to_owned(),
+            });
+        }
         let settings = analysis.settings_from_text(&request.sets);
         let provenance = analysis.provenance(&settings).map_err(usage)?;
         tasks.push(Task { analysis, settings, provenance });

@@ -99,14 +99,14 @@ impl<S> Job<S> {
         Ok(())
     }
 
-    /// Records the live node if nothing was recorded at it, then goes to its successor.
+    /// Records the live node if nothing was recorded at it (process 0 only), then goes to its successor.
     ///
     /// Neither a flush, nor a save, nor an optimizer step.
     pub(crate) fn tick(&mut self) -> Result<Node, JobError> {
         let prepared = self.prepared.as_mut().ok_or(JobError::NotSetUp)?;
         let node = prepared.clock.node();
         let recorded = prepared.recorded.as_ref() == Some(&node) || self.store.has_recorded(&node);
-        if !recorded {
+        if !recorded && self.store.process() == 0 {
             self.store.value(&node, &[])?;
         }
         let next = prepared.clock.tick()?;

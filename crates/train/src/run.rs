@@ -106,6 +106,8 @@ pub fn train(
         },
     )?);
     stop.guard(&store);
+    // The lock is ours: whoever left a checkpoint without its marker is gone.
+    store.remove_unmarked_checkpoints(&name, &nonce)?;
     let mut job = Job::new(Arc::clone(&store), &name, &nonce);
     let preparing = Preparing {
         reader: &reader,
@@ -151,8 +153,12 @@ pub fn train(
     };
     let first = !matches!(mode, Mode::Resume(_));
     let ended = Trainer::new(job, tools).and_then(|trainer| trainer.run(first));
-    // What was recorded before an error is kept as well, so the error comes second.
-    let closed = store.close();
+    // What was recorded before an error is kept as well, so the error comes second. A launch that was told to
+    // stop may be killed soon: it leaves its parts as they are.
+    let closed = match &ended {
+        Ok(ended) if ended.finished => store.close(),
+        _ => store.close_uncompacted(),
+    };
     let ended = ended?;
     closed?;
     let resumed_from = match mode {

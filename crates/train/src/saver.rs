@@ -1,5 +1,6 @@
 //! Saves checkpoints in the background.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -7,8 +8,8 @@ use waycairn_dag::Node;
 use waycairn_durable::Digest;
 use waycairn_store::{Marker, ObjectStore, Scalar, StoreError};
 
-use crate::checkpoint::{self, CheckpointError, Contents, MANIFEST, MODEL, Manifest, Written};
-use crate::data::Batch;
+use crate::checkpoint::{self, Checkpoint, CheckpointError, Contents, Depth, TensorFile, Written};
+use crate::data::{Batch, digest_tensors};
 
 /// The entry of a node's blob that holds its checkpoint.
 pub(crate) const ENTRY: &str = "checkpoint";
@@ -137,7 +138,9 @@ fn save(store: &ObjectStore, node: &Node, batch: &Batch, contents: Contents) -> 
     let staged = store.stage_folder(node, ENTRY).map_err(commit_error)?;
     let written = checkpoint::write(staged.path(), contents)
         .map_err(|source| SaveError::Write { node: node.to_string(), source })?;
-    let ours = model_digest(staged.path());
+    // Only where the node has a checkpoint already there is something to compare with.
+    let there = staged.path().with_file_name(ENTRY).exists();
+    let ours = if there { digests(staged.path()) } else { None };
     let fields: [(&str, Scalar); 2] = [
         ("data/batch_sha256", batch.sha256().to_string().into()),
         ("model/sha256", written.model_sha256.to_string().into()),
@@ -145,8 +148,8 @@ fn save(store: &ObjectStore, node: &Node, batch: &Batch, contents: Contents) -> 
     match staged.commit(Marker::Checkpoint, &fields) {
         Ok(()) => {}
         Err(StoreError::EntryExists { path }) => {
-            // A marked checkpoint is never overwritten; the same weights are the same checkpoint.
-            if ours.is_none() || model_digest(&path) != ours {
+            // A marked checkpoint is never overwritten; the same tensors are the same checkpoint.
+            if ours.is_none() || digests(&path) != ours {
                 return Err(SaveError::Different { node: node.to_string() });
             }
         }
@@ -162,8 +165,18 @@ fn save(store: &ObjectStore, node: &Node, batch: &Batch, contents: Contents) -> 
     Ok(written)
 }
 
-fn model_digest(folder: &std::path::Path) -> Option<Digest> {
-    let text = std::fs::read(folder.join(MANIFEST)).ok()?;
-    let manifest: Manifest = serde_json::from_slice(&text).ok()?;
-    manifest.files.get(MODEL).map(|entry| entry.sha256)
+/// The digests of a checkpoint's weights and of its moments, over tensors and not over file bytes, which differ
+/// from one writing to the next; `None` where they cannot be read.
+fn digests(folder: &Path) -> Option<[Digest; 2]> {
+    let checkpoint = Checkpoint::open(folder, Depth::Whole).ok()?;
+    let digest = |file: Result<TensorFile, CheckpointError>| {
+        let file = file.ok()?;
+        let tensors = file.tensors().ok()?;
+        let tensors: Vec<_> =
+            tensors.iter().map(|(name, view)| (name, view.dtype().to_string(), view)).collect();
+        Some(digest_tensors(
+            tensors.iter().map(|(name, dtype, view)| (*name, dtype.as_str(), view.shape(), view.data())),
+        ))
+    };
+    Some([digest(checkpoint.model())?, digest(checkpoint.optimizer())?])
 }

@@ -228,6 +228,23 @@ fn store_7_only_an_unmarked_checkpoint_is_removed() {
 }
 
 #[test]
+fn store_7_leftovers_of_a_run_are_removed_wherever_they_stand() {
+    let root = TempDir::new().unwrap();
+    let store = open(&root, StoreOptions::default());
+    let other = Node::new("another", "0123456789abcdef", 3).unwrap();
+    for node in [node(3), node(40), other.clone()] {
+        fs::create_dir_all(folder(&root, &node).join("checkpoint")).unwrap();
+    }
+    fs::create_dir_all(root.path().join("objects/blobs/no address")).unwrap();
+    let staged = store.stage_folder(&node(5), "checkpoint").unwrap();
+    staged.commit(Marker::Checkpoint, &[]).unwrap();
+    assert_eq!(store.remove_unmarked_checkpoints("a.b.run", "0123456789abcdef").unwrap(), 2);
+    assert!(!folder(&root, &node(40)).join("checkpoint").exists());
+    assert!(folder(&root, &other).join("checkpoint").exists(), "another run has its own lock");
+    assert!(store.reader().checkpoint(&node(5)).unwrap().is_some());
+}
+
+#[test]
 fn store_6_one_file_per_suffix_is_replaced_and_history_stays() {
     let root = TempDir::new().unwrap();
     let store = open(&root, StoreOptions::default());

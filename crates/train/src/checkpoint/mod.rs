@@ -12,12 +12,11 @@ mod write;
 pub use error::CheckpointError;
 pub use job::{GitState, JobFile};
 
-pub(crate) use files::{CONFIG, MANIFEST, MODEL};
+pub(crate) use files::CONFIG;
 #[cfg(test)]
-pub(crate) use files::{OPTIMIZER, STATE};
+pub(crate) use files::{MODEL, OPTIMIZER, STATE};
 pub(crate) use job::VERSION as JOB_VERSION;
-pub(crate) use manifest::Manifest;
-pub(crate) use read::{Checkpoint, Depth};
+pub(crate) use read::{Checkpoint, Depth, TensorFile};
 pub(crate) use state::{LoaderState, ScheduleState, State, VERSION as STATE_VERSION};
 #[cfg(test)]
 pub(crate) use tensors::write_tensors;
