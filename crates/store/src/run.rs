@@ -79,7 +79,8 @@ impl Sums {
 
 /// Sums up the runs in scope, the newest first.
 pub(crate) fn runs(set: &PartSet, scope: &IdentityScope) -> Result<Vec<RunSummary>, Fault> {
-    let mut spec = FoldSpec { written: true, ..FoldSpec::default() };
+    let mut spec = FoldSpec::default();
+    spec.written = true;
     let checkpoint = spec.flag(&Flag::True(CHECKPOINT));
     let finished = spec.flag(&Flag::True(FINISHED));
     let labels = [spec.label(JOB), spec.label(TAG)];

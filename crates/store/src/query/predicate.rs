@@ -309,7 +309,7 @@ impl<'a> Folded<'a> {
 
     /// The folded column of this name, or one without values if the spec has none such.
     pub(crate) fn find(&mut self, spec: &FoldSpec, name: &str) -> &FoldedColumn {
-        match spec.columns.iter().position(|column| **column == *name) {
+        match spec.place(name) {
             Some(index) => self.column(spec, index),
             None => {
                 let len = self.block.len();

@@ -96,7 +96,7 @@ impl RecordColumns {
         }
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
-            let place = spec.columns.iter().position(|name| *name == column.stored);
+            let place = spec.place(&column.stored);
             let array = place.and_then(|place| chunk.columns.get(place)?.as_ref());
             let shown = column.value_type.arrow();
             arrays.push(match array {

@@ -1,5 +1,6 @@
 //! How folded columns are shown as Arrow columns.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{
@@ -54,21 +55,23 @@ pub(crate) struct ShownColumns {
 impl ShownColumns {
     /// The columns of an answer of the builder.
     pub(crate) fn of_query(keys: &[&str], fields: &FieldTable) -> ShownColumns {
-        let fixed = FIXED.iter().take(4).map(|(name, shown)| ((*name).to_owned(), shown.clone()));
-        let mut columns = ShownColumns { columns: fixed.collect() };
-        for key in keys {
-            columns.add_field(field_key(key), fields);
-        }
-        columns
+        ShownColumns::new(4, keys.iter().map(|key| field_key(key)), fields)
     }
 
     /// The columns of the table `nodes`.
     pub(crate) fn of_nodes(fields: &FieldTable) -> ShownColumns {
-        let fixed = FIXED.iter().map(|(name, shown)| ((*name).to_owned(), shown.clone()));
+        ShownColumns::new(FIXED.len(), fields.types.keys().map(|key| &**key), fields)
+    }
+
+    /// The first of the fixed columns, then what some fields show, each once.
+    fn new<'a>(fixed: usize, keys: impl Iterator<Item = &'a str>, fields: &FieldTable) -> ShownColumns {
+        let fixed = FIXED.iter().take(fixed).map(|(name, shown)| ((*name).to_owned(), shown.clone()));
         let mut columns = ShownColumns { columns: fixed.collect() };
-        for key in fields.types.keys() {
+        for key in keys {
             columns.add_field(key, fields);
         }
+        let mut known = HashSet::new();
+        columns.columns.retain(|(name, _)| known.insert(name.clone()));
         columns
     }
 
@@ -85,20 +88,15 @@ impl ShownColumns {
         let collides = FIXED.iter().any(|(name, _)| *name == key);
         let name = if collides { format!("{FIELD_PREFIX}{key}") } else { key.to_owned() };
         let key: Arc<str> = Arc::from(key);
-        let mut add = |name: String, shown: Shown| {
-            if !self.columns.iter().any(|(known, _)| *known == name) {
-                self.columns.push((name, shown));
-            }
-        };
         // A field that nothing has is shown as an empty column of numbers, so that a table keeps its shape.
         let numeric = types.numeric().or_else(|| types.is_empty().then_some(ValueType::Float));
         if side == Side::All
             && let Some(numeric) = numeric
         {
-            add(name.clone(), Shown::Numbers(Arc::clone(&key), numeric));
+            self.columns.push((name.clone(), Shown::Numbers(Arc::clone(&key), numeric)));
         }
         if types.has_text() {
-            add(format!("{name}{TEXT_SUFFIX}"), Shown::Texts(key));
+            self.columns.push((format!("{name}{TEXT_SUFFIX}"), Shown::Texts(key)));
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a fold has to produce, and the columns of a part that it needs for this.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::Fields;
@@ -17,6 +18,7 @@ use crate::schema::{EXECUTION, NAME, NONCE, PROCESS, SEQ, TAG, WRITE, WRITER};
 pub(crate) struct FoldSpec {
     /// Columns of which the winning value is wanted: fields of the caller or reserved columns.
     pub(crate) columns: Vec<Arc<str>>,
+    places: HashMap<Arc<str>, usize>,
     /// Questions whether some record of the node holds a marker.
     pub(crate) flags: Vec<Flag>,
     /// Reserved text columns of which all values are wanted.
@@ -58,7 +60,18 @@ impl FoldSpec {
 
     /// The place of a folded column, which is added when it is new.
     pub(crate) fn column(&mut self, name: &str) -> usize {
-        place(&mut self.columns, |column| **column == *name, || Arc::from(name))
+        if let Some(place) = self.place(name) {
+            return place;
+        }
+        let name: Arc<str> = Arc::from(name);
+        self.columns.push(Arc::clone(&name));
+        self.places.insert(name, self.columns.len() - 1);
+        self.columns.len() - 1
+    }
+
+    /// The place of a folded column, if it is one.
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
     }
 
     /// The place of a question, which is added when it is new.
@@ -121,27 +134,33 @@ pub(crate) struct Known {
 /// Picks columns of one schema.
 struct Picker<'a> {
     schema: &'a PartSchema,
-    picked: Vec<(&'a str, Column)>,
+    picked: Vec<Column>,
+    places: HashMap<usize, Place>,
 }
 
 impl<'a> Picker<'a> {
-    fn pick(&mut self, name: &'a str) -> Option<Place> {
-        if let Some(index) = self.picked.iter().position(|(known, _)| *known == name) {
-            return Some(Place { index, column: self.picked[index].1 });
-        }
+    fn new(schema: &'a PartSchema) -> Picker<'a> {
+        Picker { schema, picked: Vec::new(), places: HashMap::new() }
+    }
+
+    fn pick(&mut self, name: &str) -> Option<Place> {
         let column = self.schema.column(name)?;
-        self.picked.push((name, column));
-        Some(Place { index: self.picked.len() - 1, column })
+        let next = Place { index: self.picked.len(), column };
+        let place = *self.places.entry(column.leaf).or_insert(next);
+        if place.index == self.picked.len() {
+            self.picked.push(column);
+        }
+        Some(place)
     }
 
     fn levels(&self) -> Result<(FieldLevels, Vec<usize>), ParquetError> {
         // A schema of the picked columns alone: the cost does not grow with the columns that nobody asked for.
-        let types = self.picked.iter().map(|(_, column)| self.schema.parquet_type(*column)).collect();
+        let types = self.picked.iter().map(|column| self.schema.parquet_type(*column)).collect();
         let root = Type::group_type_builder("picked").with_fields(types).build()?;
         let descriptor = SchemaDescriptor::new(Arc::new(root));
-        let hint: Fields = self.picked.iter().map(|(_, column)| self.schema.decoded(*column)).collect();
+        let hint: Fields = self.picked.iter().map(|column| self.schema.decoded(*column)).collect();
         let levels = parquet_to_arrow_field_levels(&descriptor, ProjectionMask::all(), Some(&hint))?;
-        Ok((levels, self.picked.iter().map(|(_, column)| column.leaf).collect()))
+        Ok((levels, self.picked.iter().map(|column| column.leaf).collect()))
     }
 }
 
@@ -153,7 +172,7 @@ impl Layout {
         records: &RecordScope,
         known: Known,
     ) -> Result<Layout, ParquetError> {
-        let mut picker = Picker { schema, picked: Vec::new() };
+        let mut picker = Picker::new(schema);
         let (name, nonce) = if known.run { (None, None) } else { (picker.pick(NAME), picker.pick(NONCE)) };
         let seq = picker.pick(SEQ);
         let mut pick = |wanted: bool, name| if wanted { picker.pick(name) } else { None };
@@ -189,7 +208,7 @@ impl Layout {
 
     /// The identity alone, for a look at which rows of a row group are in scope.
     pub(crate) fn identity(schema: &PartSchema, known: Known) -> Result<Layout, ParquetError> {
-        let mut picker = Picker { schema, picked: Vec::new() };
+        let mut picker = Picker::new(schema);
         let (name, nonce) = if known.run { (None, None) } else { (picker.pick(NAME), picker.pick(NONCE)) };
         let seq = picker.pick(SEQ);
         let (levels, leaves) = picker.levels()?;
