@@ -6,7 +6,7 @@
 //! scalar likewise, and on load they are put together again with the ids of the model at hand. A
 //! parameter without its state is an error.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{Bytes, TensorData};
@@ -83,6 +83,14 @@ pub enum MomentsError {
         /// Dotted path of the parameter.
         path: String,
     },
+    /// A parameter has only a part of its saved state.
+    #[error("the checkpoint lacks a part of the optimizer state for `{path}`: {field}")]
+    MissingField {
+        /// Dotted path of the parameter.
+        path: String,
+        /// What is missing, such as a moment or the step count.
+        field: String,
+    },
     /// A saved tensor has a number format that the optimizer does not use.
     #[error("`{name}` has the number format {dtype}, which the optimizer does not use")]
     Format {
@@ -131,14 +139,13 @@ pub(crate) fn put_together(
     scalars: &BTreeMap<String, SavedScalar>,
     partial: bool,
 ) -> Result<ModuleOptimizer, MomentsError> {
-    let mut found: HashMap<&str, usize> = HashMap::new();
     // A parameter is a leaf, so no path is a dotted prefix of another.
     let by_path: BTreeMap<&str, &Parameter> =
         parameters.iter().map(|parameter| (parameter.path.as_str(), parameter)).collect();
     let owner = |name: &str| -> Option<&Parameter> {
         name.match_indices('.').find_map(|(at, _)| by_path.get(&name[..at]).copied())
     };
-    let mut packed = Vec::new();
+    let mut tensors: BTreeMap<&str, Vec<(String, Packed)>> = BTreeMap::new();
     for (name, view) in file.iter() {
         let Some(parameter) = owner(name) else {
             if partial {
@@ -155,18 +162,18 @@ pub(crate) fn put_together(
             name: name.to_owned(),
             dtype: format!("{:?}", view.dtype()),
         })?;
-        *found.entry(parameter.path.as_str()).or_default() += 1;
-        let field = &name[parameter.path.len() + 1..];
+        let field = name[parameter.path.len() + 1..].to_owned();
         let id = parameter.id.val();
-        packed.push(Packed::new(
+        let packed = Packed::new(
             format!("{id}.{field}"),
             dtype,
             view.shape().to_vec(),
             Some(id),
             Bytes::from_bytes_vec(view.data().to_vec()),
-        ));
+        );
+        tensors.entry(parameter.path.as_str()).or_default().push((field, packed));
     }
-    let mut writer = Writer::new(packed);
+    let mut counts: BTreeMap<&str, BTreeMap<&str, SavedScalar>> = BTreeMap::new();
     for (name, scalar) in scalars {
         let Some(parameter) = owner(name) else {
             if partial {
@@ -174,18 +181,47 @@ pub(crate) fn put_together(
             }
             return Err(MomentsError::Foreign { name: name.clone() });
         };
-        if found.contains_key(parameter.path.as_str()) {
-            let field = &name[parameter.path.len() + 1..];
-            writer = writer.with_scalar(&format!("{}.{field}", parameter.id.val()), (*scalar).into());
-        }
+        counts.entry(parameter.path.as_str()).or_default().insert(&name[parameter.path.len() + 1..], *scalar);
     }
+    // One rule updates every parameter, so what one of them has, all have.
+    let fields: BTreeSet<String> = tensors.values().flatten().map(|(field, _)| field.clone()).collect();
+    let count_fields: BTreeSet<&str> = counts.values().flat_map(BTreeMap::keys).copied().collect();
+    let (mut packed, mut whole) = (Vec::new(), Vec::new());
     for parameter in parameters {
-        if found.contains_key(parameter.path.as_str()) {
-            // Burn finds the group of a restored state by this path.
-            writer = writer.with_metadata(&parameter.id.val().to_string(), &parameter.path);
-        } else if !partial {
-            return Err(MomentsError::Missing { path: parameter.path.clone() });
+        let path = parameter.path.as_str();
+        let moments = tensors.remove(path).unwrap_or_default();
+        let numbers = counts.remove(path).unwrap_or_default();
+        let lacking = fields
+            .iter()
+            .map(String::as_str)
+            .find(|field| !moments.iter().any(|(has, _)| has == field))
+            .or_else(|| count_fields.iter().copied().find(|field| !numbers.contains_key(field)));
+        if moments.is_empty() || count_fields.is_empty() || lacking.is_some() {
+            if partial {
+                continue;
+            }
+            let path = path.to_owned();
+            return Err(match lacking {
+                Some(field) if !moments.is_empty() => {
+                    MomentsError::MissingField { path, field: field.to_owned() }
+                }
+                None if !moments.is_empty() => {
+                    MomentsError::MissingField { path, field: "the step count".to_owned() }
+                }
+                _ => MomentsError::Missing { path },
+            });
         }
+        packed.extend(moments.into_iter().map(|(_, packed)| packed));
+        whole.push((parameter, numbers));
+    }
+    let mut writer = Writer::new(packed);
+    for (parameter, numbers) in whole {
+        let id = parameter.id.val();
+        for (field, scalar) in numbers {
+            writer = writer.with_scalar(&format!("{id}.{field}"), scalar.into());
+        }
+        // Burn finds the group of a restored state by this path.
+        writer = writer.with_metadata(&id.to_string(), &parameter.path);
     }
     let bytes = writer.into_bytes().map_err(MomentsError::Pack)?;
     optimizer.from_bytes(bytes).map_err(record_error)

@@ -211,6 +211,33 @@ fn train_4_a_parameter_without_moments_is_an_error_unless_partial() {
 }
 
 #[test]
+fn train_4_a_parameter_without_its_step_count_is_an_error_unless_partial() {
+    let rig = rig();
+    let mut learner = rig.learner();
+    rig.step(&mut learner, 1);
+    let moments = take_apart(&learner.optimizer, &learner.parameters).unwrap();
+    let mut bytes = Vec::new();
+    crate::checkpoint::write_tensors(&moments.tensors, &mut bytes).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let other = rig.learner();
+    let together = |partial, scalars: &BTreeMap<String, SavedScalar>| {
+        let fresh = optimizer::build(&rig.settings, &other.parameters).unwrap();
+        put_together(fresh, &other.parameters, &file, scalars, partial)
+    };
+    together(false, &moments.scalars).unwrap();
+    let mut one = moments.scalars.clone();
+    one.retain(|name, _| !name.starts_with("final_norm.gamma."));
+    assert!(one.len() < moments.scalars.len());
+    for scalars in [one, BTreeMap::new()] {
+        let error = together(false, &scalars).err().unwrap();
+        assert!(matches!(error, MomentsError::MissingField { .. }), "{error}");
+        let left = scalars.len();
+        let partial = take_apart(&together(true, &scalars).unwrap(), &other.parameters).unwrap();
+        assert_eq!(partial.scalars.len(), left, "what is not whole begins anew");
+    }
+}
+
+#[test]
 fn matrices_decay_and_vectors_do_not() {
     let rig = rig();
     let mut learner = rig.learner();
