@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use waycairn_store::ObjectStore;
 
@@ -33,7 +33,8 @@ impl Stop {
         Self::default()
     }
 
-    /// Makes one that SIGTERM, SIGINT and SIGUSR1 make.
+    /// Makes one that SIGTERM, SIGHUP, SIGINT and SIGUSR1 make; a SIGHUP that the process was started to ignore,
+    /// as `nohup` does, stays ignored.
     ///
     /// A second SIGINT flushes what was recorded and ends the process at once with status 130; a
     /// third ends it without waiting for the flush.
@@ -44,6 +45,9 @@ impl Stop {
     pub fn on_signals() -> io::Result<Self> {
         let stop = Self::new();
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])?;
+        if !ignores_hangup() {
+            signals.add_signal(SIGHUP)?;
+        }
         let shared = Arc::clone(&stop.shared);
         std::thread::Builder::new().name("waycairn-signals".to_owned()).spawn(move || {
             let mut interrupts = 0_u32;
@@ -87,4 +91,12 @@ impl Stop {
     pub(crate) fn guard(&self, store: &Arc<ObjectStore>) {
         *self.shared.store.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(store);
     }
+}
+
+/// Whether the process was started with SIGHUP ignored, where the system tells.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0)
 }
