@@ -231,6 +231,9 @@ impl Key {
             Kind::Number { least, most } if *least == f64::MIN && *most == f64::MAX => {
                 "a finite number".to_owned()
             }
+            Kind::Number { least, most } if *least == f64::MIN_POSITIVE && *most == f64::MAX => {
+                "a number above 0".to_owned()
+            }
             Kind::Number { least, most } if *most == f64::MAX => {
                 format!("a number of at least {least}")
             }
@@ -299,6 +302,12 @@ impl Key {
 
     /// Returns the value when it is in range.
     pub(crate) fn check(&self, value: Value) -> Option<Value> {
+        // A negative zero is the same setting as zero, and must not be another run.
+        let value = match value {
+            Value::Number(number) => Value::Number(number + 0.0),
+            Value::Pair(pair) => Value::Pair(pair.map(|number| number + 0.0)),
+            other => other,
+        };
         let accepted = match (&self.kind, &value) {
             (_, Value::Off) => self.may_be_off,
             (Kind::Integer { least }, Value::Integer(value)) => value >= least && *value <= LARGEST_INTEGER,

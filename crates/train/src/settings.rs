@@ -98,10 +98,7 @@ impl Settings {
     ///
     /// [`SettingsError::NotToml`], [`SettingsError::UnknownPath`], [`SettingsError::BadValue`].
     pub fn with_toml(mut self, text: &str, origin: &str) -> Result<Self, SettingsError> {
-        let table: toml::Table = text.parse().map_err(|source| SettingsError::NotToml {
-            origin: origin.to_owned(),
-            source: Box::new(source),
-        })?;
+        let table: toml::Table = text.parse().map_err(|error| not_toml(text, origin, &error))?;
         let mut leaves = Vec::new();
         flatten(&table, "", &mut leaves);
         for (path, value) in leaves {
@@ -382,12 +379,16 @@ pub enum SettingsError {
         known: Vec<String>,
     },
     /// The text is not TOML.
-    #[error("{origin} is not TOML")]
+    #[error("{origin} is not TOML at line {line}, column {column}: {what}")]
     NotToml {
         /// The file.
         origin: String,
-        /// The parser's message, with line and column.
-        source: Box<toml::de::Error>,
+        /// The line, from 1.
+        line: usize,
+        /// The character in it, from 1.
+        column: usize,
+        /// The parser's message, on one line.
+        what: String,
     },
     /// The settings file cannot be read.
     #[error("cannot read the settings file `{}`", path.display())]
@@ -422,10 +423,23 @@ impl SettingsError {
             Self::UnknownExperiment { known, .. } => {
                 Some(format!("the experiments are {}", known.join(", ")))
             }
-            Self::NotToml { source, .. } => Some(format!("line and column: {source}")),
+            Self::NotToml { .. } => Some("correct the file there".to_owned()),
             Self::Unreadable { .. } => Some("check the path and its permissions".to_owned()),
             Self::NotCanonical(_) | Self::Absent { .. } => None,
         }
+    }
+}
+
+/// Says where a text stops being TOML.
+fn not_toml(text: &str, origin: &str, error: &toml::de::Error) -> SettingsError {
+    let at = error.span().map_or(0, |span| span.start.min(text.len()));
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    SettingsError::NotToml {
+        origin: origin.to_owned(),
+        line: before.matches('\n').count() + 1,
+        column: line.chars().count() + 1,
+        what: error.message().lines().map(str::trim).collect::<Vec<_>>().join(", "),
     }
 }
 

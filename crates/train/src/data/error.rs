@@ -27,7 +27,7 @@ pub enum DataError {
         origin: String,
     },
     /// One part of the text does not hold a single example.
-    #[error("the {split} part of {origin} has {tokens} tokens, and one example needs {needed}")]
+    #[error("the {split} part of {origin} has {tokens} token{}, and one example needs {needed}", if *tokens == 1 { "" } else { "s" })]
     TooShort {
         /// The file, or the embedded text.
         origin: String,

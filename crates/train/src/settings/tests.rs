@@ -45,7 +45,8 @@ fn a_bad_value_says_what_is_accepted() {
     let cases = [
         ("batch_size", "0", "a whole number from 1 to 2^53 - 1"),
         ("schedule", "linear", "\"constant\" or \"cosine\""),
-        ("clip", "-1", "a number of at least"),
+        ("clip", "-1", "a number above 0"),
+        ("clip", "0", "a number above 0"),
         ("betas", "0.9", "two numbers"),
         ("early_stop", "5", "\"off\""),
         ("seed", "9007199254740992", "a whole number"),
@@ -86,4 +87,21 @@ fn differences_show_both_values() {
     assert_eq!(differences.len(), 1);
     assert_eq!(differences[0].path, "steps");
     assert_eq!((differences[0].ours.as_str(), differences[0].theirs.as_str()), ("200", "9"));
+}
+
+#[test]
+fn a_text_that_is_not_toml_says_where_on_one_line() {
+    let error = base().with_toml("steps = 3\nseed == 4\n", "`f.toml`").unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("`f.toml` is not TOML at line 2, column "), "{text}");
+    assert!(!text.contains('\n') && std::error::Error::source(&error).is_none(), "{text}");
+}
+
+#[test]
+fn a_negative_zero_is_zero() {
+    let (mut one, mut other) = (base(), base());
+    one.set("weight_decay", "0").unwrap();
+    other.set("weight_decay", "-0").unwrap();
+    assert_eq!(one.digest().unwrap(), other.digest().unwrap());
+    assert_eq!(other.get("weight_decay").unwrap().to_string(), one.get("weight_decay").unwrap().to_string());
 }

@@ -64,7 +64,7 @@ fn bad_texts_are_named_with_their_place() {
     data.check_split(Split::Train, 8).unwrap();
     let error = data.check_split(Split::Validation, 8).unwrap_err();
     assert!(error.to_string().contains("validation part of"), "{error}");
-    assert!(error.to_string().contains("has 1 tokens, and one example needs 9"), "{error}");
+    assert!(error.to_string().contains("has 1 token, and one example needs 9"), "{error}");
 }
 
 #[test]
