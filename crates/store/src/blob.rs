@@ -34,6 +34,40 @@ pub(crate) const PAYLOAD_SUFFIX: &str = ".msgpack";
 /// Longest name of an entry, in bytes: a file name may have 255, and suffixes are added.
 const MAX_ENTRY_NAME_BYTES: usize = 200;
 
+/// Where a path really leads, if that is out of the root; readers refuse such a path, so writers do. `None` where
+/// it stays inside, and where there is nothing.
+///
+/// # Errors
+/// The path and the answer of the operating system.
+pub(crate) fn leads_out(root: &Path, path: &Path) -> Result<Option<PathBuf>, (PathBuf, io::Error)> {
+    let real = |path: &Path| match path.canonicalize() {
+        Ok(real) => Ok(Some(real)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err((path.to_owned(), source)),
+    };
+    let (Some(root), Some(target)) = (real(root)?, real(path)?) else { return Ok(None) };
+    Ok((!target.starts_with(&root)).then_some(target))
+}
+
+/// Refuses to write below folders of the root that lead out of it.
+///
+/// # Errors
+/// [`StoreError::Outside`], [`StoreError::Io`].
+pub(crate) fn check_inside(root: &Path) -> Result<(), StoreError> {
+    let blobs = blobs_folder(root);
+    for path in blobs.ancestors().take_while(|path| *path != root).collect::<Vec<_>>().into_iter().rev() {
+        let target = match leads_out(root, path) {
+            Ok(Some(target)) => target,
+            // A link to nothing: what it leads to cannot be known to stay inside.
+            Ok(None) if path.is_symlink() && !path.exists() => fs::read_link(path).unwrap_or_default(),
+            Ok(None) => continue,
+            Err((path, source)) => return Err(StoreError::Io { operation: "find", path, source }),
+        };
+        return Err(StoreError::Outside { path: path.to_owned(), target });
+    }
+    Ok(())
+}
+
 /// The folder of the blobs under an output root.
 pub(crate) fn blobs_folder(root: &Path) -> PathBuf {
     root.join("objects").join("blobs")

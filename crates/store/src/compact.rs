@@ -36,7 +36,7 @@ use crate::schema::{RESERVED_PREFIX, ValueType};
 pub(crate) const RETIRED_GRACE: Duration = Duration::from_secs(600);
 
 /// How old a temporary file is before it counts as left behind by a process that died.
-const TEMPORARY_AGE: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const TEMPORARY_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Most rows of a merged part.
 const MAX_MERGED_ROWS: u64 = 1 << 22;

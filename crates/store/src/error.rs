@@ -80,6 +80,18 @@ pub enum StoreError {
     /// A file or a folder could not be made durable.
     #[error(transparent)]
     Commit(#[from] CommitError),
+    /// A folder of the root is a symbolic link that leads out of it, where readers do not follow.
+    #[error(
+        "`{}` is a symbolic link that leads out of the root, to `{}`, and what is recorded there could not be read again; replace the link by a folder, or keep the whole root there",
+        path.display(),
+        target.display()
+    )]
+    Outside {
+        /// The link.
+        path: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
+    },
     /// Another operation on a file failed.
     #[error("could not {operation} `{}`", path.display())]
     Io {

@@ -1,14 +1,13 @@
 //! The reading side of a root. It never creates or changes anything.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use waycairn_dag::{Address, Edge, Lineage, Node};
 use waycairn_durable::read_format;
 
-use crate::blob::{CHECKPOINT_ENTRY, blobs_folder};
+use crate::blob::{CHECKPOINT_ENTRY, blobs_folder, leads_out};
 use crate::export::Table;
 use crate::listing::{FieldTable, PartSet};
 use crate::part::values_folder;
@@ -261,16 +260,13 @@ impl ObjectReader {
     /// # Errors
     /// [`QueryError::UnsafePath`], [`QueryError::Io`].
     pub(crate) fn is_inside(&self, node: &Node, path: &Path) -> Result<bool, QueryError> {
-        let real = |path: &Path| match path.canonicalize() {
-            Ok(real) => Ok(Some(real)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(QueryError::Io { operation: "find", path: path.to_owned(), source }),
-        };
-        let (Some(root), Some(target)) = (real(self.root())?, real(path)?) else { return Ok(false) };
-        if target.starts_with(&root) {
-            return Ok(true);
+        match leads_out(self.root(), path) {
+            Ok(None) => Ok(path.exists()),
+            Ok(Some(target)) => {
+                Err(QueryError::UnsafePath { node: node.to_string(), path: target.display().to_string() })
+            }
+            Err((path, source)) => Err(QueryError::Io { operation: "find", path, source }),
         }
-        Err(QueryError::UnsafePath { node: node.to_string(), path: target.display().to_string() })
     }
 }
 

@@ -4,17 +4,18 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use waycairn_dag::Node;
-use waycairn_durable::{self as durable, ensure_format, fault};
+use waycairn_durable::time::now_nanos;
+use waycairn_durable::{self as durable, ensure_format, fault, read_format};
 
 use crate::batch::Launch;
-use crate::blob::{Blobs, CHECKPOINT_ENTRY, StagedEntry, blobs_folder, check_name};
-use crate::compact::{CompactReport, compact};
+use crate::blob::{Blobs, CHECKPOINT_ENTRY, StagedEntry, blobs_folder, check_inside, check_name};
+use crate::compact::{CompactReport, TEMPORARY_AGE, compact};
 use crate::error::{RecordError, StoreError};
 use crate::field::Scalar;
 use crate::part::values_folder;
@@ -118,7 +119,8 @@ impl ObjectStore {
     ///
     /// # Errors
     /// [`StoreError::Format`] when the root is no folder, is of a newer format or cannot hold a store;
-    /// [`StoreError::Commit`] when its folders cannot be made.
+    /// [`StoreError::Outside`] when `objects` or `objects/blobs` is a link that leads out of the root;
+    /// [`StoreError::Commit`] when its folders cannot be made. Nothing was made then.
     pub fn open(root: &Path, options: StoreOptions) -> Result<ObjectStore, StoreError> {
         ObjectStore::open_with(root, options, RetryPolicy::default())
     }
@@ -128,6 +130,8 @@ impl ObjectStore {
         options: StoreOptions,
         retry: RetryPolicy,
     ) -> Result<ObjectStore, StoreError> {
+        read_format(root)?;
+        check_inside(root)?;
         ensure_format(root)?;
         let values = values_folder(root);
         durable::create_dir_all(&values)?;
@@ -261,7 +265,8 @@ impl ObjectStore {
     }
 
     /// Removes what processes that died left of checkpoints of a run, at any of its nodes; says at how many
-    /// nodes an unmarked checkpoint was there. See [`ObjectStore::remove_unmarked_checkpoint`] for who may call
+    /// nodes an unmarked checkpoint was there. Half-written files of its blob folders go when they are a day old:
+    /// younger ones may belong to a process that attaches something at this moment. See [`ObjectStore::remove_unmarked_checkpoint`] for who may call
     /// it.
     ///
     /// # Errors
@@ -272,8 +277,15 @@ impl ObjectStore {
             self.reader().query().name(name).nonce(nonce).checkpoint().all()?.value.into_iter().collect();
         let mut removed = 0;
         for node in self.blobs.nodes()? {
-            if node.name() == name && node.nonce() == nonce && !marked.contains(&node) {
+            if node.name() != name || node.nonce() != nonce {
+                continue;
+            }
+            if !marked.contains(&node) {
                 removed += u64::from(self.remove_unmarked_checkpoint(&node)?);
+            }
+            let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from(now_nanos()).unwrap_or_default());
+            for path in durable::reap(&self.blobs.node_folder(&node), TEMPORARY_AGE, now)? {
+                tracing::debug!(path = %path.display(), "removed what a dead process left");
             }
         }
         Ok(removed)

@@ -451,3 +451,58 @@ fn check(root: &TempDir, records: &[Recorded], keys: &[&str]) -> Result<(), Test
     }
     Ok(())
 }
+
+#[cfg(unix)]
+#[test]
+fn store_7_a_root_whose_blobs_lie_outside_is_refused_before_anything_is_made() {
+    use std::os::unix::fs::symlink;
+    for name in ["objects", "objects/blobs"] {
+        for there in [true, false] {
+            let (root, outside) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+            let target = outside.path().join("moved");
+            if there {
+                fs::create_dir(&target).unwrap();
+            }
+            let link = root.path().join(name);
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            symlink(&target, &link).unwrap();
+            let error = ObjectStore::open(root.path(), StoreOptions::default()).unwrap_err();
+            assert!(matches!(error, StoreError::Outside { .. }), "{error:?}");
+            let text = error.to_string();
+            assert!(text.contains(&format!("{name}` is a symbolic link")), "{text}");
+            assert!(text.contains("; replace the link by a folder"), "{text}");
+            assert!(!root.path().join("FORMAT").exists());
+            assert!(!target.join("values").exists());
+        }
+    }
+    // A link within the root, or a root that is itself reached by a link, is fine.
+    let (root, outside) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    fs::create_dir(root.path().join("large")).unwrap();
+    fs::create_dir(root.path().join("objects")).unwrap();
+    symlink("../large", root.path().join("objects/blobs")).unwrap();
+    let link = outside.path().join("root");
+    symlink(root.path(), &link).unwrap();
+    let store = ObjectStore::open(&link, StoreOptions::default()).unwrap();
+    let staged = store.stage_folder(&node(1), "checkpoint").unwrap();
+    staged.commit(Marker::Checkpoint, &[]).unwrap();
+    store.flush().unwrap();
+    assert!(store.reader().checkpoint(&node(1)).unwrap().is_some());
+}
+
+#[test]
+fn store_7_old_half_written_files_of_a_run_are_removed() {
+    let root = TempDir::new().unwrap();
+    let store = open(&root, StoreOptions::default());
+    store.stage_folder(&node(5), "checkpoint").unwrap().commit(Marker::Checkpoint, &[]).unwrap();
+    let folder = folder(&root, &node(5));
+    for (name, age) in [(".tmp-1-old", 25), (".tmp-1-young", 1)] {
+        let file = fs::OpenOptions::new().write(true).create_new(true).open(folder.join(name)).unwrap();
+        file.set_modified(
+            std::time::SystemTime::UNIX_EPOCH + Duration::from_nanos(now_nanos().cast_unsigned())
+                - Duration::from_secs(age * 3600),
+        )
+        .unwrap();
+    }
+    store.remove_unmarked_checkpoints("a.b.run", "0123456789abcdef").unwrap();
+    assert_eq!(names(&folder), [".tmp-1-young", "checkpoint", "nodespec.json"]);
+}
