@@ -61,6 +61,14 @@ pub(crate) fn read_footers(path: &Path, names: &[Arc<str>]) -> Vec<Result<Footer
 }
 
 fn read_footer(folder: &Path, name: &str) -> Result<Footer, FooterFault> {
+    let regular = |metadata: &Metadata| match metadata.is_file() {
+        true => Ok(()),
+        false => Err(FooterFault::Damaged("it is no regular file".to_owned(), None)),
+    };
+    // Looked at before it is opened: an open of a pipe waits for somebody who writes.
+    if let Ok(metadata) = std::fs::metadata(folder.join(name)) {
+        regular(&metadata)?;
+    }
     let file = match File::open(folder.join(name)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => File::open(folder.join(retired_name(name))),
         file => file,
@@ -70,9 +78,7 @@ fn read_footer(folder: &Path, name: &str) -> Result<Footer, FooterFault> {
         file => file.map_err(FooterFault::Io)?,
     };
     let metadata = file.metadata().map_err(FooterFault::Io)?;
-    if !metadata.is_file() {
-        return Err(FooterFault::Damaged("it is no file".to_owned(), None));
-    }
+    regular(&metadata)?;
     // A decoder that meets bytes it did not foresee may panic; that is damage, not a defect of the caller.
     let decoded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| decode_footer(&file, &metadata)));
     decoded.unwrap_or_else(|_| Err(FooterFault::Damaged("its footer cannot be decoded".to_owned(), None)))

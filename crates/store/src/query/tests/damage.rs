@@ -180,3 +180,21 @@ fn a_restored_part_is_seen_again() {
     fs::remove_file(&path).unwrap();
     assert_eq!(reader.query().count().unwrap().value, 1);
 }
+
+#[cfg(unix)]
+#[test]
+fn only_a_regular_file_is_a_part_and_a_pipe_never_makes_a_reader_wait() {
+    let (root, path) = two_parts();
+    let pipe = path.with_file_name("part-y.parquet");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let error = root.reader().query().count().unwrap_err().to_string();
+    assert!(error.contains("part-y.parquet` is damaged: it is no regular file"), "{error}");
+    assert_eq!(root.reader().skipping_damaged().query().count().unwrap().value, 2);
+    fs::remove_file(&pipe).unwrap();
+    // A link to a regular file is as good as the file.
+    let aside = path.with_file_name("elsewhere");
+    waycairn_durable::rename(&path, &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, &path).unwrap();
+    assert_eq!(root.reader().query().count().unwrap().value, 2);
+}
