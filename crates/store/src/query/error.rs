@@ -30,7 +30,7 @@ pub enum QueryError {
     },
     /// A part is not what a part must be.
     #[error(
-        "the part `{}` is damaged: {what}; restore it from a copy, or ask again with damaged parts skipped",
+        "the part `{}` is damaged: {what}; restore it from a copy of the root, or move it out of the folder and lose its records",
         path.display()
     )]
     Damaged {
@@ -76,7 +76,9 @@ pub enum QueryError {
         value: Scalar,
     },
     /// A reserved column is selected without `raw`.
-    #[error("`{key}` is a column of the store itself; select it with `raw`")]
+    #[error(
+        "`{key}` is a column of the store itself; what can be asked for are fields, and `node`, `name`, `nonce`, `seq` and `written`"
+    )]
     Reserved {
         /// The column.
         key: String,

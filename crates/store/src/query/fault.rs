@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use arrow::error::ArrowError;
 
@@ -131,12 +131,17 @@ fn find_unsorted(set: &PartSet) {
     }
 }
 
+/// What the log has named: each part once, however many questions leave it out.
+static NAMED: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+
 fn skip(path: &Path, error: &QueryError) -> Diagnostic {
     let what = match error {
         QueryError::Damaged { what, .. } => what.clone(),
         other => other.to_string(),
     };
-    tracing::warn!(part = %path.display(), %what, "store.query leaves out a damaged part");
+    if NAMED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned()) {
+        tracing::warn!(part = %path.display(), %what, "a damaged part is left out");
+    }
     Diagnostic::SkippedPart { path: path.to_owned(), what }
 }
 

@@ -20,6 +20,24 @@ const MAX_DEPTH: u32 = 100;
 /// Before a key that is called like a word of the language.
 pub(crate) const FIELD_PREFIX: &str = "field:";
 
+/// The words that mean something other than the field of that name. They are no keys of `has` and `missing`: what is
+/// meant would be seen from an empty answer only.
+const WORDS: [&str; 13] = [
+    "name",
+    "nonce",
+    "node",
+    "seq",
+    "project",
+    "checkpoint",
+    "artifact",
+    "finished",
+    "job",
+    "execution",
+    "tag",
+    "process",
+    "written",
+];
+
 const TERM: &str = "a field, `has`, `missing`, `not` or `(`";
 const KEY: &str = "a field";
 const OPERATOR: &str = "an operator (`=`, `!=`, `<`, `<=`, `>`, `>=` or `in`)";
@@ -36,6 +54,10 @@ const OPEN: &str = "`(`";
 const CLOSE: &str = "`)`";
 const QUOTE: &str = "a closing quote";
 const END: &str = "`and`, `or` or the end";
+const ALONE: &str =
+    "no operator: `checkpoint` and `finished` stand alone, and a field of that name is written `field:NAME`";
+const PLAIN_KEY: &str =
+    "a field: this is a word of the language, and a field of that name is written `field:NAME`";
 const DEPTH: &str = "less than 100 levels of parentheses and `not`";
 
 /// Where a text is no expression, and why.
@@ -191,10 +213,11 @@ fn after_word(input: &mut Input<'_>, position: usize) -> Parsed<Term> {
             "project" => {
                 equal(input, PROJECT, |text| Some(Term::Identity(IdentityTerm::Project(project(text)?))))
             }
-            "checkpoint" if !compares => Ok(Term::Marker(MarkerTerm::Checkpoint)),
+            "checkpoint" | "finished" if compares => fail(start(input)?, ALONE),
+            "checkpoint" => Ok(Term::Marker(MarkerTerm::Checkpoint)),
             "artifact" if !compares => Ok(Term::Marker(MarkerTerm::Artifact)),
             "artifact" => texts(input, MarkerTerm::ArtifactNamed, Term::Marker),
-            "finished" if !compares => Ok(Term::Finished),
+            "finished" => Ok(Term::Finished),
             "job" => texts(input, MarkerTerm::Job, Term::Marker),
             "execution" => {
                 equal(input, TEXT, |text| Some(Term::Record(RecordTerm::Execution(text.to_owned()))))
@@ -342,6 +365,7 @@ fn key(input: &mut Input<'_>) -> Parsed<String> {
         return Ok(key);
     }
     match opt(word).parse_next(input)? {
+        Some(word) if WORDS.contains(&word) => fail(position, PLAIN_KEY),
         Some(word) => Ok(word.strip_prefix(FIELD_PREFIX).unwrap_or(word).to_owned()),
         None => fail(position, KEY),
     }

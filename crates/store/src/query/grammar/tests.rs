@@ -16,7 +16,9 @@ fn fields_and_words_are_told_apart() {
     assert_eq!(parsed("field:tag = 'a'"), Expr::compare("tag", Comparison::Equal, "a"));
     assert_eq!(parsed("has = 1"), Expr::compare("has", Comparison::Equal, 1));
     assert_eq!(parsed("has has"), Expr::has("has"));
-    assert_eq!(parsed("HAS checkpoint"), Expr::has("checkpoint"));
+    assert_eq!(parsed("HAS field:checkpoint"), Expr::has("checkpoint"));
+    assert_eq!(parsed("missing \"seq\""), Expr::missing("seq"));
+    assert_eq!(parsed("field:finished = true"), Expr::compare("finished", Comparison::Equal, true));
     assert_eq!(parsed("checkpoint and artifact"), Expr::checkpoint().and(Expr::artifact()));
     assert_eq!(parsed("artifact = 'summary'"), Expr::artifact_named("summary"));
     assert_eq!(parsed("not finished"), Expr::finished(false));
@@ -112,4 +114,18 @@ fn bad_input_names_the_place() {
     assert!(error(&"not ".repeat(5000)).contains("less than 100 levels"));
     let place = Expr::parse("a < 2 b").unwrap_err();
     assert_eq!((place.position, place.text.as_str()), (6, "a < 2 b"));
+}
+
+#[test]
+fn words_of_the_language_are_no_fields_by_accident() {
+    for (text, column, expected) in [
+        ("finished = true", 10, ALONE),
+        ("checkpoint = 3", 12, ALONE),
+        ("missing seq", 9, PLAIN_KEY),
+        ("has checkpoint", 5, PLAIN_KEY),
+        ("x = 1 and not has written", 19, PLAIN_KEY),
+    ] {
+        let error = Expr::parse(text).unwrap_err();
+        assert_eq!((error.column(), error.expected.as_str()), (column, expected), "{text}");
+    }
 }
