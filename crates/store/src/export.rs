@@ -93,6 +93,8 @@ fn scalar(array: &ArrayRef, row: usize) -> Scalar {
         return Scalar::Null;
     }
     match array.data_type() {
+        // Such an array has no buffer that says which cells are null.
+        DataType::Null => Scalar::Null,
         DataType::Boolean => Scalar::Bool(array.as_boolean().value(row)),
         DataType::Int64 => Scalar::Int(array.as_primitive::<Int64Type>().value(row)),
         DataType::Float64 => Scalar::Float(array.as_primitive::<Float64Type>().value(row)),
@@ -122,7 +124,9 @@ fn shown(array: &ArrayRef, row: usize, data_type: &DataType) -> Scalar {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{Float64Array, ListArray, StringArray, TimestampNanosecondArray, UInt64Array};
+    use arrow::array::{
+        Float64Array, ListArray, NullArray, StringArray, TimestampNanosecondArray, UInt64Array,
+    };
     use arrow::datatypes::{Field, Schema};
 
     use super::*;
@@ -135,6 +139,7 @@ mod tests {
             ("count", Arc::new(UInt64Array::from(vec![3, u64::MAX]))),
             ("time", Arc::new(TimestampNanosecondArray::from(vec![Some(1_500), None]).with_timezone("UTC"))),
             ("list", Arc::new(list)),
+            ("nothing", Arc::new(NullArray::new(2))),
         ];
         let fields: Vec<Field> =
             columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
@@ -157,7 +162,7 @@ mod tests {
         ];
         assert!(rows[0].iter().zip(&expected).all(|(found, expected)| found.same(expected)), "{:?}", rows[0]);
         assert_eq!(rows[1][2], Scalar::Text(u64::MAX.to_string()));
-        assert!(rows[1][0].is_null() && rows[1][3].is_null() && rows[1][4].is_null());
+        assert!(rows[1][0].is_null() && rows[1][3].is_null() && rows[1][4].is_null() && rows[1][5].is_null());
         assert_eq!((table.num_rows(), table.columns()[4]), (2, "list"));
     }
 
