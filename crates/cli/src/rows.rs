@@ -1,6 +1,7 @@
 //! Answers made of rows, in the formats of `--format`.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use waycairn_durable::time::rfc3339_micros;
 
@@ -36,8 +37,8 @@ impl Columns {
     }
 
     /// Columns that a statement named itself: every row has them all.
-    pub(crate) fn of_statement<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        let names: Vec<_> = names.into_iter().map(|name| Cow::Owned(name.to_owned())).collect();
+    pub(crate) fn of_statement(names: impl IntoIterator<Item = String>) -> Self {
+        let names: Vec<_> = names.into_iter().map(Cow::Owned).collect();
         Self { keys_from: names.len(), names }
     }
 
@@ -53,6 +54,27 @@ impl Columns {
             .map(|(_, field)| field)
             .collect()
     }
+}
+
+/// The names of columns, each once: where a statement gave a name several times, as a join does, the later ones are
+/// `name:2`, `name:3`.
+pub(crate) fn distinct(names: &[&str]) -> Vec<String> {
+    let mut taken: HashSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut seen: HashSet<&str> = HashSet::new();
+    let distinct = names.iter().map(|name| {
+        if seen.insert(name) {
+            return (*name).to_owned();
+        }
+        let mut count = 2_u64;
+        loop {
+            let next = format!("{name}:{count}");
+            if taken.insert(next.clone()) {
+                return next;
+            }
+            count += 1;
+        }
+    });
+    distinct.collect()
 }
 
 /// The name under which a user's key is shown: itself, or with `field:` before it where it would be taken for a
@@ -254,6 +276,13 @@ pub(crate) mod tests {
         assert_eq!(text(Value::Float(0.1 + 0.2)), "0.30000000000000004");
         assert_eq!(text(Value::Float(1e-300)), "1e-300");
         assert_eq!(text(Value::List(vec![Value::Int(1), Value::Int(2)])), "\"[1,2]\"");
+    }
+
+    #[test]
+    fn cli_2_columns_of_one_name_are_told_apart() {
+        let names = distinct(&["seq", "seq", "seq:2", "x", "seq"]);
+        assert_eq!(names, ["seq", "seq:3", "seq:2", "x", "seq:4"]);
+        assert_eq!(distinct(&["seq", "seq"]), ["seq", "seq:2"]);
     }
 
     #[test]
