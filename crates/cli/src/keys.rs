@@ -1,6 +1,8 @@
 //! Keys on the command line: lists separated by commas, and the key to sort by with its direction.
 
 use crate::error::CliError;
+use crate::rows::FIELD;
+use crate::table::printable;
 
 /// Splits a list of keys. A key that holds a comma stands in double quotes, with `""` for a quote in it, as in an
 /// expression.
@@ -17,14 +19,21 @@ pub(crate) fn split(lists: &[String]) -> Result<Vec<String>, CliError> {
     Ok(keys)
 }
 
-/// Splits `K`, `K:asc` or `K:desc` into the key and whether it descends.
+/// Splits `K`, `K:asc` or `K:desc` into the key and whether it descends. A key that holds a colon stands in double
+/// quotes; `field:` before a key is no part of it.
 pub(crate) fn sort(text: &str) -> Result<(String, bool), CliError> {
-    let (key, descending) = match text.rsplit_once(':') {
+    let (prefix, rest) = text.split_at(if text.starts_with(FIELD) { FIELD.len() } else { 0 });
+    let (key, descending) = match rest.rsplit_once(':') {
         Some((key, "desc")) => (key, true),
         Some((key, "asc")) => (key, false),
-        _ => (text, false),
+        Some((_, direction)) if !rest.ends_with('"') => {
+            return Err(CliError::usage(format!("`{}` is no direction to sort in", printable(direction)))
+                .why("behind the last colon of a key stands `asc` or `desc`")
+                .next("put a key that holds a colon into double quotes: `--sort '\"a:b\":desc'`"));
+        }
+        _ => (rest, false),
     };
-    Ok((unquote(key)?, descending))
+    Ok((format!("{prefix}{}", unquote(key)?), descending))
 }
 
 /// The pieces between the commas that stand outside of quotes.
@@ -83,7 +92,13 @@ mod tests {
     fn a_direction_is_taken_from_the_end() {
         assert_eq!(sort("val/loss").unwrap(), ("val/loss".to_owned(), false));
         assert_eq!(sort("val/loss:desc").unwrap(), ("val/loss".to_owned(), true));
-        assert_eq!(sort("a:b").unwrap(), ("a:b".to_owned(), false));
+        assert_eq!(sort("\"a:b\"").unwrap(), ("a:b".to_owned(), false));
+        assert_eq!(sort("field:seq").unwrap(), ("field:seq".to_owned(), false));
+        assert_eq!(sort("field:\"a:b\":desc").unwrap(), ("field:a:b".to_owned(), true));
+        for wrong in ["seq:up", "a:b", "field:seq:up", "seq:"] {
+            let error = sort(wrong).unwrap_err();
+            assert_eq!(error.exit, crate::error::Exit::Usage, "{wrong}");
+        }
         assert_eq!(sort("\"a:desc\":asc").unwrap(), ("a:desc".to_owned(), false));
     }
 }
