@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser};
 
 use crate::command::Command;
-use crate::output::Shape;
+use crate::output::ShapeFormat;
 
 /// Train models, and ask later what any step of any run was like: metrics, checkpoints, analyses
 #[derive(Debug, Parser)]
@@ -22,7 +22,7 @@ pub(crate) struct Cli {
     pub(crate) version: bool,
     /// How --version is written
     #[arg(long, value_name = "FORMAT", hide = true)]
-    pub(crate) format: Option<Shape>,
+    pub(crate) format: Option<ShapeFormat>,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -33,6 +33,9 @@ pub(crate) struct Global {
     /// Output root [default: $WAYCAIRN_ROOT, else outputs/default, looked for upward when read]
     #[arg(long, global = true, value_name = "FOLDER", help_heading = "Everywhere")]
     pub(crate) root: Option<PathBuf>,
+    /// Leave damaged parts out of the answer, each with a warning: for commands that only read records
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub(crate) skip_damaged: bool,
     /// Say more: the causes of an error and what is done; twice for details
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Everywhere")]
     pub(crate) verbose: u8,

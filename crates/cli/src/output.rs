@@ -42,6 +42,25 @@ pub(crate) enum Shape {
     Json,
 }
 
+/// The formats of an answer that is not rows, as the command line names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ShapeFormat {
+    // Text for people.
+    #[value(alias = "text")]
+    Table,
+    // One value over several lines.
+    Json,
+    // One value on one line.
+    Jsonl,
+}
+
+impl ShapeFormat {
+    /// What is written.
+    pub(crate) fn shape(self) -> Shape {
+        if self == Self::Table { Shape::Table } else { Shape::Json }
+    }
+}
+
 /// The format and the place of an answer made of rows.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RowOutput {
@@ -55,11 +74,18 @@ pub(crate) struct RowOutput {
 /// The format and the place of any other answer.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ShapeOutput {
-    /// table (text for people) or json [default: by FILE's ending, else table]
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = "Output")]
-    pub(crate) format: Option<Shape>,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: ShapePlace,
+}
+
+/// Where an answer that is not rows goes, and on how many lines.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ShapePlace {
+    /// table (text for people), json, or jsonl for one line [default: by FILE's ending, else table]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = "Output")]
+    format: Option<ShapeFormat>,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Where an answer goes.
@@ -95,10 +121,24 @@ impl RowOutput {
 impl ShapeOutput {
     /// The shape that was asked for, or that the file's name says.
     pub(crate) fn format(&self) -> Shape {
+        self.place.format().shape()
+    }
+}
+
+impl ShapePlace {
+    fn format(&self) -> ShapeFormat {
         self.format.unwrap_or_else(|| match self.place.ending().as_deref() {
-            Some("json" | "jsonl") => Shape::Json,
-            _ => Shape::Table,
+            Some("json") => ShapeFormat::Json,
+            Some("jsonl" | "ndjson") => ShapeFormat::Jsonl,
+            _ => ShapeFormat::Table,
         })
+    }
+
+    /// Opens the place; see [`Place::open`].
+    pub(crate) fn open(&self) -> Result<Destination, CliError> {
+        let mut out = self.place.open()?;
+        out.one_line = self.format() == ShapeFormat::Jsonl;
+        Ok(out)
     }
 }
 
@@ -124,12 +164,13 @@ impl Place {
                         .why(cause.why.as_deref().unwrap_or(&cause.what))
                         .next("choose a place that exists and that you may write to")
                 })?;
+                keep_mode(&target, &staged);
                 Ok(Inner::Staged(BufWriter::with_capacity(BUFFER, staged)))
             }
         };
         let name = format!("`{}`", path.display());
         match opened {
-            Ok(inner) => Ok(Destination { inner, name, failure: None }),
+            Ok(inner) => Ok(Destination { inner, name, failure: None, one_line: false }),
             Err(error) => Err(CliError::writing(&name, error)),
         }
     }
@@ -157,6 +198,8 @@ pub(crate) struct Destination {
     name: String,
     /// What the place answered when it last refused bytes.
     failure: Option<io::Error>,
+    /// Whether a JSON value stands on one line.
+    pub(crate) one_line: bool,
 }
 
 enum Inner {
@@ -169,7 +212,7 @@ impl Destination {
     /// Standard output.
     pub(crate) fn standard_output() -> Self {
         let inner = Inner::Standard(BufWriter::with_capacity(BUFFER, io::stdout()));
-        Self { inner, name: "standard output".to_owned(), failure: None }
+        Self { inner, name: "standard output".to_owned(), failure: None, one_line: false }
     }
 
     /// Writes what is still held and makes a regular file appear.
@@ -216,8 +259,11 @@ impl Destination {
         self.write_all(bytes).map_err(|error| self.failed(error))
     }
 
-    /// Writes one JSON value over several lines, for people and programs alike.
+    /// Writes one JSON value over several lines, for people and programs alike, or on one where that was asked for.
     pub(crate) fn json(&mut self, value: &Value) -> Result<(), CliError> {
+        if self.one_line {
+            return self.json_line(value);
+        }
         self.text(&value.laid_out())
     }
 
@@ -273,7 +319,7 @@ fn kind(path: &Path) -> Kind {
     if path.starts_with("/dev") || path.starts_with("/proc") {
         return Kind::Stream;
     }
-    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| followed(path));
     if target.starts_with("/dev") || target.starts_with("/proc") {
         return Kind::Stream;
     }
@@ -281,6 +327,27 @@ fn kind(path: &Path) -> Kind {
         Ok(metadata) if metadata.is_dir() => Kind::Folder,
         Ok(metadata) if !metadata.is_file() => Kind::Stream,
         _ => Kind::Regular(target),
+    }
+}
+
+/// Where a symbolic link leads that leads to nothing yet: the file appears there, as it does when a shell writes
+/// through such a link.
+fn followed(path: &Path) -> PathBuf {
+    const LINKS: usize = 40;
+    let mut at = path.to_path_buf();
+    for _ in 0..LINKS {
+        let Ok(link) = std::fs::read_link(&at) else { break };
+        at = at.parent().map_or_else(|| link.clone(), |folder| folder.join(&link));
+    }
+    at
+}
+
+/// Gives a file the mode of the one that it will replace; what may not be read by others stays so.
+fn keep_mode(target: &Path, staged: &StagedFile) {
+    if let Ok(metadata) = std::fs::metadata(target)
+        && let Err(error) = staged.file().set_permissions(metadata.permissions())
+    {
+        tracing::warn!(file = %target.display(), %error, "the mode of the file is not kept");
     }
 }
 
@@ -337,6 +404,48 @@ mod tests {
         out.text("gone").unwrap();
         out.finish().unwrap();
         assert!(matches!(kind(Path::new("/dev/stdout")), Kind::StandardOutput));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn cli_3_the_mode_of_a_replaced_file_is_kept() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target.csv");
+        let before = std::fs::File::options().write(true).create_new(true).open(&target).unwrap();
+        before.set_permissions(std::fs::Permissions::from_mode(0o640)).unwrap();
+        let mut out = to(&target).open().unwrap();
+        out.text("new").unwrap();
+        out.finish().unwrap();
+        assert_eq!(std::fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "new");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn cli_3_a_link_to_nothing_is_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("below")).unwrap();
+        let link = folder.path().join("link.csv");
+        std::os::unix::fs::symlink("below/second", &link).unwrap();
+        std::os::unix::fs::symlink("target.csv", folder.path().join("below/second")).unwrap();
+        let mut out = to(&link).open().unwrap();
+        out.text("new").unwrap();
+        out.finish().unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(folder.path().join("below/target.csv")).unwrap(), "new");
+    }
+
+    #[test]
+    fn cli_1_jsonl_is_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("answer.jsonl");
+        let place = ShapePlace { format: None, place: to(&path) };
+        let mut out = place.open().unwrap();
+        out.json(&Value::Object(vec![("a".into(), Value::list([1_i64, 2])), ("b".into(), Value::Null)]))
+            .unwrap();
+        out.finish().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"a\":[1,2],\"b\":null}\n");
     }
 
     #[cfg(unix)]

@@ -3,18 +3,20 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use tracing_subscriber::EnvFilter;
 use waycairn_train::Experiments;
 
-use crate::args::{Cli, Global};
-use crate::command::version;
+use crate::args::Cli;
+use crate::command::{Command, version};
 use crate::context::Context;
 use crate::environment::Environment;
 use crate::error::{CliError, Exit, one_line};
-use crate::output::{Destination, Shape};
+use crate::output::{Destination, ShapeFormat};
 use crate::terminal::Terminal;
 use crate::{panic, progress};
 
@@ -38,7 +40,8 @@ pub fn main(experiments: Experiments) -> ExitCode {
     let terminal = Terminal::look(environment.colour);
     let as_json = wants_json(&arguments);
     let chain = wants_chain(&arguments);
-    let result = panic::guard(|| run(&arguments, environment, terminal.clone(), experiments));
+    let result = survive_limits()
+        .and_then(|()| panic::guard(|| run(&arguments, environment, terminal.clone(), experiments)));
     let error = match result {
         Ok(exit) => return exit.into(),
         Err(error) if error.is_quiet() => return Exit::Done.into(),
@@ -60,6 +63,11 @@ fn run(
     terminal: Terminal,
     experiments: Experiments,
 ) -> Result<Exit, CliError> {
+    if let Some(argument) = arguments.iter().skip(1).find(|argument| argument.to_str().is_none()) {
+        return Err(CliError::usage(format!("the argument {argument:?} is not UTF-8"))
+            .why("paths and words are recorded as text, and would be changed by it")
+            .next("give the file or folder another name, or name it from inside its folder"));
+    }
     let mut known = command(&experiments);
     let parsed = known.try_get_matches_from_mut(arguments);
     let cli = match parsed.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches)) {
@@ -70,9 +78,9 @@ fn run(
         }
         Err(error) => return Err(usage(&error, arguments)),
     };
-    log(&cli.global, &environment);
+    log(&cli, &environment);
     if cli.version {
-        version::run(cli.format.unwrap_or(Shape::Table))?;
+        version::run(cli.format.unwrap_or(ShapeFormat::Table))?;
         return Ok(Exit::Done);
     }
     let Some(command) = cli.command else {
@@ -96,6 +104,18 @@ fn run(
     command.run(&context)
 }
 
+/// Makes a write beyond a limit on the size of files fail like one on a full disk: by default its signal ends the
+/// process without a word.
+fn survive_limits() -> Result<(), CliError> {
+    #[cfg(unix)]
+    {
+        let exceeded = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGXFSZ, exceeded)
+            .map_err(|error| CliError::of("system", error))?;
+    }
+    Ok(())
+}
+
 /// The command line with the presets of these experiments in its help.
 fn command(experiments: &Experiments) -> clap::Command {
     let known = experiments.describe();
@@ -106,8 +126,11 @@ fn command(experiments: &Experiments) -> clap::Command {
 }
 
 /// Sends what the libraries log to standard error, past a progress line that may stand there.
-fn log(global: &Global, environment: &Environment) {
-    let default = match global.verbose {
+fn log(cli: &Cli, environment: &Environment) {
+    // What `plugins` lists as refused needs no warning besides.
+    let listed = matches!(cli.command, Some(Command::Plugins(_)));
+    let default = match cli.global.verbose {
+        0 if listed => "warn,waycairn_analysis_host=error",
         0 => "warn",
         1 => "warn,waycairn=info",
         _ => "warn,waycairn=debug",
@@ -117,7 +140,7 @@ fn log(global: &Global, environment: &Environment) {
         .with_env_filter(EnvFilter::new(filter))
         .with_writer(progress::LogWriter::new)
         .with_ansi(false)
-        .with_target(global.verbose > 1)
+        .with_target(cli.global.verbose > 1)
         .without_time()
         .finish();
     // A second call in one process, as in a test, keeps the first subscriber.
@@ -200,6 +223,19 @@ mod tests {
         assert!(!wants_json(&arguments("waycairn query -- --format json")));
         assert!(wants_chain(&arguments("waycairn nodes -vv")));
         assert!(!wants_chain(&arguments("waycairn nodes -V")));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_argument_that_is_no_text_is_refused_whole() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let mut words = arguments("waycairn train --text");
+        words.push(OsString::from_vec(b"caf\xe9.txt".to_vec()));
+        let environment = Environment::default();
+        let known = waycairn_train::experiments![waycairn_train::Gpt];
+        let error = run(&words, environment, Terminal::plain(), known).unwrap_err();
+        assert_eq!(error.exit, Exit::Usage);
+        assert!(error.what.contains("caf\\xE9.txt"), "{}", error.what);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use waycairn_analysis_host::API_VERSION;
 use waycairn_durable::FormatVersion;
 
 use crate::error::CliError;
-use crate::output::{Destination, Shape};
+use crate::output::{Destination, Shape, ShapeFormat};
 use crate::value::Value;
 
 /// The version of the program.
@@ -12,9 +12,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What this build computes on.
 const DEVICES: [&str; 1] = ["cpu"];
 
-pub(crate) fn run(shape: Shape) -> Result<(), CliError> {
+pub(crate) fn run(format: ShapeFormat) -> Result<(), CliError> {
     let mut out = Destination::standard_output();
-    match shape {
+    out.one_line = format == ShapeFormat::Jsonl;
+    match format.shape() {
         Shape::Table => out.text(&format!("waycairn {VERSION}\n"))?,
         Shape::Json => out.json(&json())?,
     }
