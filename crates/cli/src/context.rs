@@ -51,6 +51,7 @@ impl Context {
     pub(crate) fn reader(&self) -> Result<ObjectReader, CliError> {
         let root = self.root_to_read();
         let reader = ObjectReader::open(&root.path).map_err(failure::query)?;
+        let reader = if self.global.skip_damaged { reader.skipping_damaged() } else { reader };
         if !root.found {
             self.note(
                 "no output root here or in the folders above; name one with `--root`, or train a first model",
@@ -99,10 +100,12 @@ impl Context {
         drop(writeln!(err, "note: {text}"));
     }
 
-    /// Says what a query noticed besides its answer.
+    /// Says what a query noticed besides its answer. Parts that were left out have been named by a warning, in
+    /// every command.
     pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic]) {
         for (index, diagnostic) in diagnostics.iter().enumerate() {
-            if !diagnostics[..index].contains(diagnostic) {
+            let warned = matches!(diagnostic, Diagnostic::SkippedPart { .. });
+            if !warned && !diagnostics[..index].contains(diagnostic) {
                 self.note(&diagnostic.to_string());
             }
         }

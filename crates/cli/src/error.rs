@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
+use waycairn_store::QueryError;
+
 use crate::terminal::Terminal;
 use crate::value::Value;
 
@@ -122,6 +124,17 @@ impl CliError {
     /// Sets what to do next where the error itself does not say it.
     pub(crate) fn default_next(mut self, next: &str) -> Self {
         self.next.get_or_insert_with(|| next.into());
+        self
+    }
+
+    /// Names the option that leaves a damaged part out, where that is what is wrong.
+    pub(crate) fn offer_skipping(mut self) -> Self {
+        let cause = self.source.as_deref().and_then(|source| source.downcast_ref::<QueryError>());
+        if let Some(QueryError::Damaged { .. }) = cause {
+            let next =
+                "restore it from a copy of the root, or leave it out of the answer with `--skip-damaged`";
+            self.next = Some(next.into());
+        }
         self
     }
 
@@ -288,6 +301,15 @@ mod tests {
         assert_eq!(statuses, [0, 1, 2, 4]);
         assert_eq!(CliError::usage("no").exit, Exit::Usage);
         assert_eq!(CliError::new("io", "no").exit, Exit::Failed);
+    }
+
+    #[test]
+    fn a_damaged_part_can_be_left_out() {
+        let damaged = QueryError::Damaged { path: "p".into(), what: "it is cut".into(), source: None };
+        let error = crate::failure::query(damaged).offer_skipping();
+        assert_eq!(error.what, "the part `p` is damaged: it is cut");
+        assert!(error.next.unwrap().contains("`--skip-damaged`"));
+        assert!(CliError::new("io", "no").offer_skipping().next.is_none());
     }
 
     #[test]

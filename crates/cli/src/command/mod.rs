@@ -37,6 +37,30 @@ pub(crate) enum Command {
 impl Command {
     /// Does it.
     pub(crate) fn run(self, context: &Context) -> Result<Exit, CliError> {
+        let reads = self.reads_records();
+        if context.global.skip_damaged && !reads {
+            return Err(CliError::usage("`--skip-damaged` is for commands that only read records")
+                .why("what another command writes would rest on records that are not all there")
+                .next("use it with nodes, show, query, sql, lineage or artifact"));
+        }
+        let done = self.run_with(context);
+        if reads { done.map_err(CliError::offer_skipping) } else { done }
+    }
+
+    /// Whether an answer without the damaged parts is of use.
+    fn reads_records(&self) -> bool {
+        matches!(
+            self,
+            Self::Nodes(_)
+                | Self::Show(_)
+                | Self::Query(_)
+                | Self::Sql(_)
+                | Self::Lineage(_)
+                | Self::Artifact(_)
+        )
+    }
+
+    fn run_with(self, context: &Context) -> Result<Exit, CliError> {
         match self {
             Self::Train(args) => train::run(args, context),
             Self::Nodes(args) => nodes::run(&args, context).map(|()| Exit::Done),
