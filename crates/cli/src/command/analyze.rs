@@ -173,16 +173,8 @@ fn analyses(args: &AnalyzeArgs, context: &Context) -> Result<Vec<ForeignAnalysis
     let default_dirs = if named { Vec::new() } else { discovery.default_dirs };
     let found = discover(&Discovery { default_dirs, ..discovery });
     for Found { path, result, .. } in &found {
-        let refused = match result {
-            Ok(library) => {
-                for unusable in library.refused() {
-                    let error = one_line(&unusable.error.to_string());
-                    context.note(&format!("an analysis of `{}` cannot be used: {error}", path.display()));
-                }
-                continue;
-            }
-            Err(error) => error,
-        };
+        // What of a library cannot be used was said when it was loaded.
+        let Err(refused) = result else { continue };
         if args.places.files.contains(path) || args.places.folders.contains(path) {
             return Err(failure::plugin(refused));
         }
