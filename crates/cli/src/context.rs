@@ -67,6 +67,17 @@ impl Context {
         reader.resolve(text).map_err(|error| failure::resolve(error, text, reader.root()))
     }
 
+    /// Says of a checkpoint that was not found and that a record marks that its folder is gone.
+    pub(crate) fn explain_missing(&self, error: CliError) -> CliError {
+        let Some(node) = error.without_checkpoint().cloned() else { return error };
+        let reader = ObjectReader::open(&self.root_to_read().path);
+        let view = reader.and_then(|reader| reader.node(&node)).ok().flatten();
+        if view.is_none_or(|view| view.checkpoint.is_none()) {
+            return error;
+        }
+        error.why("a record says that it had one, and the folder of it is gone: it was removed or not copied")
+    }
+
     /// Writes a table; one without rows is said in words, so that silence is never an answer on a terminal.
     pub(crate) fn table(&self, grid: &Grid, empty: &str, out: &mut Destination) -> Result<(), CliError> {
         if grid.is_empty() {
@@ -108,6 +119,40 @@ impl Context {
             if !warned && !diagnostics[..index].contains(diagnostic) {
                 self.note(&diagnostic.to_string());
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use waycairn_store::{Marker, ObjectStore, StoreOptions};
+    use waycairn_train::TrainError;
+
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_whose_folder_is_gone_is_told_from_one_that_never_was() {
+        let root = tempfile::tempdir().unwrap();
+        let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+        let node = |seq| Node::new("tiny", "0123456789abcdef", seq).unwrap();
+        store.stage_folder(&node(1), "checkpoint").unwrap().commit(Marker::Checkpoint, &[]).unwrap();
+        store.value(&node(2), &[]).unwrap();
+        store.close().unwrap();
+        let checkpoint = store.reader().checkpoint(&node(1)).unwrap().unwrap();
+        std::fs::remove_dir_all(checkpoint).unwrap();
+        let global = Global { root: Some(root.path().to_owned()), skip_damaged: false, verbose: 0 };
+        let context = Context {
+            terminal: Terminal::plain(),
+            environment: Environment::default(),
+            global,
+            here: root.path().to_owned(),
+            experiments: waycairn_train::experiments![waycairn_train::Gpt],
+            command_line: Vec::new(),
+        };
+        for (seq, gone) in [(1, true), (2, false)] {
+            let error = TrainError::NoCheckpoint { node: node(seq), nearest: Vec::new() };
+            let error = context.explain_missing(failure::train(error));
+            assert_eq!(error.why.is_some_and(|why| why.contains("is gone")), gone, "{seq}");
         }
     }
 }

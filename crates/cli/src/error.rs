@@ -4,7 +4,9 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
+use waycairn_dag::Node;
 use waycairn_store::QueryError;
+use waycairn_train::TrainError;
 
 use crate::terminal::Terminal;
 use crate::value::Value;
@@ -136,6 +138,15 @@ impl CliError {
             self.next = Some(next.into());
         }
         self
+    }
+
+    /// The node without a checkpoint, where that is what is wrong.
+    pub(crate) fn without_checkpoint(&self) -> Option<&Node> {
+        let cause = self.source.as_deref().and_then(|source| source.downcast_ref::<TrainError>());
+        match cause {
+            Some(TrainError::NoCheckpoint { node, .. }) => Some(node),
+            _ => None,
+        }
     }
 
     /// Sets the exit status.

@@ -43,7 +43,7 @@ impl Command {
                 .why("what another command writes would rest on records that are not all there")
                 .next("use it with nodes, show, query, sql, lineage or artifact"));
         }
-        let done = self.run_with(context);
+        let done = self.run_with(context).map_err(|error| context.explain_missing(error));
         if reads { done.map_err(CliError::offer_skipping) } else { done }
     }
 

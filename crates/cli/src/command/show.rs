@@ -115,6 +115,10 @@ fn text(view: &NodeView, terminal: &Terminal) -> String {
     let checkpoint = view.checkpoint.as_ref().map(|checkpoint| {
         let files = plural(checkpoint.files.len() as u64, "file");
         let state = if checkpoint.complete { "complete" } else { "INCOMPLETE" };
+        let folder = view.blob.as_deref().map(|blob| blob.join("checkpoint"));
+        if checkpoint.files.is_empty() && folder.is_none_or(|folder| !folder.exists()) {
+            return "MISSING: it is recorded, and its folder is gone".to_owned();
+        }
         format!("{state}, {} in {files}", number::bytes(checkpoint.bytes))
     });
     facts.line("checkpoint", checkpoint.as_deref().unwrap_or(MISSING));
@@ -213,6 +217,18 @@ mod tests {
             files: vec![("summary.norms.svg".to_owned(), 5)],
             finished: true,
         }
+    }
+
+    #[test]
+    fn a_recorded_checkpoint_without_a_folder_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let blob = Some(folder.path().to_owned());
+        let gone = NodeView { checkpoint: Some(CheckpointInfo::default()), blob, ..view() };
+        let said = text(&gone, &Terminal::plain());
+        assert!(said.contains("checkpoint  MISSING: it is recorded, and its folder is gone\n"), "{said}");
+        std::fs::create_dir(folder.path().join("checkpoint")).unwrap();
+        let said = text(&gone, &Terminal::plain());
+        assert!(said.contains("checkpoint  INCOMPLETE, "), "{said}");
     }
 
     #[test]
