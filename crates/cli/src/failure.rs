@@ -37,7 +37,7 @@ pub(crate) fn train(error: TrainError) -> CliError {
         TrainError::Query(error) => query(error),
         TrainError::Store(StoreError::Format(error)) => version(error),
         error => {
-            let exit = if matches!(error, TrainError::Usage { .. }) { Exit::Usage } else { Exit::Failed };
+            let exit = if error.is_usage() { Exit::Usage } else { Exit::Failed };
             let next = error.next();
             CliError::told(error.code(), error, next).exit(exit)
         }
@@ -74,7 +74,9 @@ pub(crate) fn query(error: QueryError) -> CliError {
             CliError::of("corrupt", error).default_next("restore the file from a copy of the root")
         }
         QueryError::RecordScope { .. } | QueryError::TextOnly { .. } | QueryError::Reserved { .. } => {
-            CliError::of("expression", error).default_next("see the examples of `waycairn query --help`")
+            CliError::of("usage", error)
+                .exit(Exit::Usage)
+                .default_next("see the examples of `waycairn query --help`")
         }
         QueryError::Sql { what, .. } => {
             // The planner ends a message about an unknown column with the list of all columns.
@@ -97,7 +99,7 @@ pub(crate) fn parse(error: ParseError) -> CliError {
     let text = printable(&error.text);
     // Escapes and characters of double width would move the caret; text with them is rare enough to bear it.
     let caret = format!("{}^", " ".repeat(column.saturating_sub(1)));
-    CliError::new("expression", "the expression cannot be read")
+    CliError::usage("the expression cannot be read")
         .why(why)
         .picture(vec![text, caret])
         .next("keys are bare or in double quotes, strings in single quotes; see `waycairn query --help`")

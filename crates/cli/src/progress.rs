@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use waycairn_train::{Event, Progress};
 
-use crate::number;
+use crate::number::{self, plural};
 use crate::table::printable;
 use crate::terminal::Terminal;
 
@@ -103,16 +103,18 @@ impl Progress for Watch {
                 let parameters = grouped(*parameters as u64);
                 let node = printable(&node.to_string());
                 self.say(&format!(
-                    "training {node}, {steps} steps, {parameters} parameters, on {device}{from}"
+                    "training {node}, {}, {parameters} parameters, on {device}{from}",
+                    plural(*steps, "step")
                 ));
                 self.begin(*done, *steps);
             }
-            Event::Step { step, steps, loss, rate, left, .. } => {
+            Event::Step { step, steps, loss, rate, left, skipped, .. } => {
                 self.seen.loss = Some(*loss);
                 let rest =
                     if step < steps { format!("  {} left", number::span(*left)) } else { String::new() };
                 let rate = grouped(rate.round().max(0.0) as u64);
-                let said = format!("loss {}  {rate} tokens/s{rest}", number::float(*loss));
+                let left_out = if *skipped > 0 { format!("  {skipped} skipped") } else { String::new() };
+                let said = format!("loss {}  {rate} tokens/s{left_out}{rest}", number::float(*loss));
                 if let Some(bar) = &self.bar {
                     bar.set_position(*step);
                     bar.set_message(said);
@@ -176,6 +178,7 @@ mod tests {
             steps: 1,
             loss: 2.0,
             rate: 1.0,
+            skipped: 0,
             left: Duration::ZERO,
         });
         watch.event(&Event::Validation { node: &node, step: 1, loss: 3.0 });

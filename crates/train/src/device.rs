@@ -65,6 +65,14 @@ pub enum DeviceError {
         /// The device as asked for.
         device: String,
     },
+    /// More threads than can be of use.
+    #[error("{wanted} threads are too many")]
+    TooManyThreads {
+        /// The number asked for.
+        wanted: usize,
+        /// The largest that is accepted.
+        most: usize,
+    },
     /// Computing began before with another number of threads.
     #[error("{wanted} threads were asked for, and {running} compute already")]
     Threads {
@@ -84,6 +92,7 @@ impl DeviceError {
                 "compute on the CPU with `--device cpu`; the cargo feature `{feature}` is to bring this device"
             ),
             Self::Unknown { .. } => "the devices of this build are `cpu` and `auto`".to_owned(),
+            Self::TooManyThreads { most, .. } => format!("ask for at most {most} with `--threads`"),
             Self::Threads { .. } => "set the number once, at the start of the process".to_owned(),
         }
     }
@@ -93,9 +102,14 @@ impl DeviceError {
 ///
 /// # Errors
 ///
-/// [`DeviceError::Threads`] when another number computes already.
+/// [`DeviceError::TooManyThreads`] above four a core, and [`DeviceError::Threads`] when another number computes already.
 pub(crate) fn threads(wanted: Option<usize>) -> Result<usize, DeviceError> {
     if let Some(wanted) = wanted {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let most = cores.saturating_mul(4).max(1024);
+        if wanted > most {
+            return Err(DeviceError::TooManyThreads { wanted, most });
+        }
         let pool = rayon::ThreadPoolBuilder::new().num_threads(wanted);
         let running = pool.build_global().map_or_else(|_| rayon::current_num_threads(), |()| wanted);
         if running != wanted {

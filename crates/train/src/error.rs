@@ -61,6 +61,8 @@ pub enum TrainError {
         older: Option<Box<Node>>,
         /// The output root.
         root: PathBuf,
+        /// Arguments of the launch that another one should have as well, each with a space before it.
+        carried: String,
         /// What is wrong with it.
         source: Box<CheckpointError>,
     },
@@ -96,7 +98,7 @@ pub enum TrainError {
         command: Option<String>,
     },
     /// A branch has no steps left.
-    #[error("`{base}` has done {done} steps, and `steps` is {steps}")]
+    #[error("`{base}` has done {done} step{}, and `steps` is {steps}", if *done == 1 { "" } else { "s" })]
     NothingToDo {
         /// The base of the branch.
         base: Node,
@@ -127,6 +129,25 @@ pub enum TrainError {
         /// Its gradient norm.
         norm: f64,
     },
+    /// The settings need more memory than there is.
+    #[error(
+        "{settings} need about {} of memory, and {} are available",
+        crate::memory::size(*needed), crate::memory::size(*available as f64)
+    )]
+    Memory {
+        /// The settings that decide the size, with their values.
+        settings: String,
+        /// Bytes that are needed at least.
+        needed: f64,
+        /// Bytes that can be had.
+        available: u64,
+    },
+    /// A model gives numbers that are not finite.
+    #[error("the model of `{node}` gives logits that are not finite: its weights hold NaN or infinity")]
+    NotFiniteWeights {
+        /// The node of the checkpoint.
+        node: Node,
+    },
     /// The experiment cannot write text.
     #[error("the experiment `{experiment}` cannot sample")]
     CannotSample {
@@ -151,18 +172,25 @@ impl TrainError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Settings(_) | Self::Usage { .. } => "usage",
+            // A file that cannot be read, or a checkpoint's settings that lack something, are no wrong usage.
+            Self::Settings(
+                SettingsError::Unreadable { .. }
+                | SettingsError::NotCanonical(_)
+                | SettingsError::Absent { .. },
+            ) => "settings",
+            Self::Settings(_) | Self::Usage { .. } | Self::Address(_) => "usage",
+            Self::Device(DeviceError::TooManyThreads { .. }) => "usage",
+            Self::Memory { .. } => "memory",
             Self::Data(_) => "data",
             Self::Device(_) => "device",
             Self::Root(_) | Self::Folder(_) => "root",
-            Self::Address(_) => "name",
             Self::Store(_) | Self::Record(_) | Self::Query(_) | Self::Save(_) | Self::Job(_) => "store",
             Self::Checkpoint { source, .. } if source.is_damage() => "corrupt",
             Self::Checkpoint { .. } | Self::OtherExperiment { .. } => "checkpoint",
             Self::NoCheckpoint { .. } => "no_checkpoint",
             Self::Busy { .. } | Self::Lock(_) => "busy",
             Self::Refused { .. } | Self::NothingToDo { .. } => "refused",
-            Self::NotFinite { .. } => "not_finite",
+            Self::NotFinite { .. } | Self::NotFiniteWeights { .. } => "not_finite",
             Self::CannotSample { .. } => "usage",
             Self::Random(_) => "system",
         }
@@ -174,6 +202,14 @@ impl TrainError {
         self.code() == "usage"
     }
 
+    /// Keeps arguments for the command that is advised.
+    pub(crate) fn carrying(mut self, arguments: String) -> Self {
+        if let Self::Checkpoint { carried, .. } = &mut self {
+            *carried = arguments;
+        }
+        self
+    }
+
     /// Says what to do about it.
     #[must_use]
     pub fn next(&self) -> Option<String> {
@@ -181,10 +217,10 @@ impl TrainError {
             Self::Settings(error) => error.next(),
             Self::Data(error) => error.next(),
             Self::Device(error) => Some(error.next()),
-            Self::Checkpoint { older, root, source, .. } => match older {
+            Self::Checkpoint { older, root, carried, source, .. } => match older {
                 Some(older) => Some(format!(
                     "the nearest older complete checkpoint is `{older}`; go on from it with `{}`",
-                    branch_command(root, older, None)
+                    branch_command(root, older, None, carried)
                 )),
                 None if source.is_damage() => {
                     Some("restore the folder from a copy; there is no older complete checkpoint".to_owned())
@@ -209,18 +245,22 @@ impl TrainError {
                  pass with `--set on_nonfinite=skip`"
                     .to_owned(),
             ),
+            Self::Memory { .. } => Some("make them smaller with `--set`, or free memory".to_owned()),
+            Self::NotFiniteWeights { .. } => {
+                Some("sample from an earlier checkpoint of the run".to_owned())
+            }
             Self::Usage { next, .. } => Some(next.clone()),
             _ => None,
         }
     }
 }
 
-/// Writes the command that begins a branch at a node.
-pub(crate) fn branch_command(root: &std::path::Path, node: &Node, steps: Option<u64>) -> String {
-    let root = crate::identity::quote(&root.to_string_lossy());
-    let node = crate::identity::shell(node);
+/// Writes the command that begins a branch at a node, `more` being further arguments.
+pub(crate) fn branch_command(root: &std::path::Path, node: &Node, steps: Option<u64>, more: &str) -> String {
+    let root = crate::identity::option("--root", &root.to_string_lossy());
+    let branch = crate::identity::option("--branch", &node.to_string());
     let steps = steps.map(|steps| format!(" --steps {steps}")).unwrap_or_default();
-    format!("waycairn train --root {root} --branch {node}{steps}")
+    format!("waycairn train {root} {branch}{steps}{more}")
 }
 
 fn holder_text(holder: Option<&Holder>) -> String {

@@ -87,6 +87,16 @@ pub trait Experiment: Send + Sync + 'static {
         initial: &Initial<'_>,
     ) -> Result<Self::Model, SettingsError>;
 
+    /// Says what a model of these settings takes, so that one that cannot fit is refused before it is made; by
+    /// default nothing is known.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Conflict`] for settings that contradict each other.
+    fn demand(&self, _settings: &Settings, _vocabulary: usize) -> Result<Demand, SettingsError> {
+        Ok(Demand::default())
+    }
+
     /// Computes the logits of the next token, `[rows, context, vocabulary]`, for token numbers
     /// `[rows, context]`.
     fn forward(&self, model: &Self::Model, tokens: Tensor<2, Int>) -> Tensor<3>;
@@ -110,6 +120,17 @@ pub trait Experiment: Send + Sync + 'static {
     ) -> Option<Vec<f32>> {
         None
     }
+}
+
+/// What a model takes of memory, as counts of 32-bit values. Floats, so that no size overflows them.
+#[derive(Clone, Debug, Default)]
+pub struct Demand {
+    /// Trainable values.
+    pub parameters: f64,
+    /// Values that the forward pass keeps for each token, at least.
+    pub activations_per_token: f64,
+    /// The experiment's own settings that decide this.
+    pub settings: Vec<&'static str>,
 }
 
 /// A batch on the device.
@@ -319,6 +340,7 @@ pub(crate) trait AnyExperiment: Send + Sync {
     fn version(&self) -> &'static str;
     fn keys(&self) -> Vec<Key>;
     fn presets(&self) -> Vec<Preset>;
+    fn demand(&self, settings: &Settings, vocabulary: usize) -> Result<Demand, SettingsError>;
     /// Makes a model with initial weights and an optimizer without state.
     fn learner(
         &self,
@@ -345,6 +367,10 @@ impl<E: Experiment> AnyExperiment for Shared<E> {
 
     fn presets(&self) -> Vec<Preset> {
         self.0.presets()
+    }
+
+    fn demand(&self, settings: &Settings, vocabulary: usize) -> Result<Demand, SettingsError> {
+        self.0.demand(settings, vocabulary)
     }
 
     fn learner(

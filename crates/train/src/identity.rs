@@ -1,7 +1,6 @@
 //! Which run a command means: a pure decision over what is recorded.
 
 use serde::Serialize;
-use waycairn_dag::Node;
 use waycairn_durable::Digest;
 
 /// What `job/base` says of a run that has no base.
@@ -131,9 +130,11 @@ pub(crate) fn decide(wish: &Wish, key: &RunKey, known: &[Known]) -> Result<Plan,
     }
 }
 
-/// Writes a node so that a shell and `waycairn` both read it back.
-pub(crate) fn shell(node: &Node) -> String {
-    quote(&node.to_string())
+/// Writes an option with its value so that a shell and `waycairn` both read it back.
+pub(crate) fn option(name: &str, value: &str) -> String {
+    // A value that begins with a hyphen would be taken for an option of its own.
+    let between = if value.starts_with('-') { '=' } else { ' ' };
+    format!("{name}{between}{}", quote(value))
 }
 
 /// Quotes a text for a shell where it needs it.

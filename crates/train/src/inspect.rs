@@ -230,6 +230,7 @@ impl Bench<'_> {
             node: node.clone(),
             older: None,
             root: self.reader.root().to_owned(),
+            carried: String::new(),
             source: Box::new(source),
         };
         let file = checkpoint.model().map_err(damaged)?;

@@ -62,6 +62,7 @@ mod job;
 mod known;
 mod launch;
 mod learner;
+mod memory;
 mod moments;
 mod optimizer;
 mod origin;
@@ -85,7 +86,7 @@ pub use data::{Batch, DataError, Fingerprint, HostTensor, Vocabulary};
 pub use device::DeviceError;
 pub use error::TrainError;
 pub use experiment::{
-    Experiment, ExperimentDescription, Experiments, Initial, KeyValueCache, Tokens, cross_entropy,
+    Demand, Experiment, ExperimentDescription, Experiments, Initial, KeyValueCache, Tokens, cross_entropy,
 };
 pub use gpt::{Gpt, GptModel};
 pub use inspect::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze};

@@ -18,6 +18,7 @@ use crate::device::Compute;
 use crate::error::chain;
 use crate::experiment::Experiments;
 use crate::learner::Learner;
+use crate::memory;
 use crate::restore::{self, Want};
 use crate::settings::{Schema, Settings};
 
@@ -103,8 +104,11 @@ impl PastNode<'_> {
                 .find(Some(&self.checkpoint.job().experiment))
                 .map_err(|error| unavailable(&error))?;
             let vocabulary = self.checkpoint.vocabulary().len();
+            let settings = self.settings()?;
+            memory::check(experiment.as_ref(), &settings, vocabulary, memory::Use::Reading)
+                .map_err(|error| unavailable(&error))?;
             let mut learner = experiment
-                .learner(&self.settings()?, vocabulary, self.compute.device())
+                .learner(&settings, vocabulary, self.compute.device())
                 .map_err(|error| unavailable(&error))?;
             restore::restore(self.reader, self.node, self.checkpoint, learner.as_mut(), Want::Weights)
                 .map_err(|error| unavailable(&error))?;

@@ -118,6 +118,8 @@ pub struct TrainReport {
     pub checkpoint: Option<Node>,
     /// Optimizer steps of this launch.
     pub updates: u64,
+    /// Steps of the run that were left out, because their loss or gradient was not finite.
+    pub skipped: u64,
     /// Ticks of this launch.
     pub ticks: u64,
 }

@@ -87,6 +87,7 @@ fn damaged(reader: &ObjectReader, node: &Node, source: CheckpointError) -> Train
         older: older(reader, node).map(Box::new),
         node: node.clone(),
         root: reader.root().to_owned(),
+        carried: String::new(),
         source: Box::new(source),
     }
 }

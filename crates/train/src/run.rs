@@ -12,11 +12,12 @@ use crate::checkpoint::{Checkpoint, Depth, JOB_VERSION, JobFile};
 use crate::device::{self, Compute};
 use crate::error::TrainError;
 use crate::experiment::Experiments;
-use crate::explain::{other_settings, refused};
-use crate::identity::{Known, Plan, Reason, RunKey, decide};
+use crate::explain::{carried, other_settings, refused};
+use crate::identity::{Known, Plan, Reason, RunKey, decide, option, quote};
 use crate::job::{Job, Mode, new_nonce};
 use crate::known::known_runs;
 use crate::launch::Launch;
+use crate::memory;
 use crate::origin::{Origin, check_arguments, fingerprint, open_data, resolve};
 use crate::prepare::Preparing;
 use crate::progress::{Event, Progress};
@@ -38,6 +39,21 @@ use crate::trainer::{Rhythm, Tools, Trainer};
 ///
 /// When it returns, everything in the report survives a loss of power.
 pub fn train(
+    experiments: &Experiments,
+    request: &TrainRequest,
+    stop: &Stop,
+    progress: &mut dyn Progress,
+) -> Result<TrainReport, TrainError> {
+    launch(experiments, request, stop, progress).map_err(|error| {
+        let steps = request.sets.iter().rfind(|(path, _)| path == "steps");
+        let steps = steps.map_or_else(String::new, |(_, steps)| format!(" --steps {}", quote(steps)));
+        let name =
+            request.name.as_ref().map_or_else(String::new, |name| format!(" {}", option("--name", name)));
+        error.carrying(format!("{name}{steps}{}", carried(request)))
+    })
+}
+
+fn launch(
     experiments: &Experiments,
     request: &TrainRequest,
     stop: &Stop,
@@ -67,7 +83,7 @@ pub fn train(
     // Read under the lock: another launch may have ended in between.
     let known = known_runs(&reader, &name)?;
     let plan = decide(&wish, &key, &known)
-        .map_err(|refusal| refused(&request.root, &origin, refusal, rhythm.steps))?;
+        .map_err(|refusal| refused(&reader, request, &origin, refusal, rhythm.steps))?;
     if let Plan::New(Reason::OtherSettings) = plan {
         progress.event(&Event::Notice(&other_settings(&reader, &name, &settings, &known)));
     }
@@ -93,6 +109,7 @@ pub fn train(
         }
         _ => data,
     };
+    memory::check(experiment, &settings, data.vocabulary().len(), memory::Use::Training)?;
     let fingerprint = fingerprint(&settings, &data)?;
 
     let launch = Launch::new(new_nonce()?.as_str().to_owned(), request.command_line.clone(), threads);
@@ -172,6 +189,7 @@ pub fn train(
         resumed_from,
         node: ended.node,
         updates: ended.updates,
+        skipped: ended.skipped,
         ticks: ended.ticks,
     })
 }
@@ -214,6 +232,7 @@ fn skipped(
         resumed_from: None,
         checkpoint,
         updates: 0,
+        skipped: 0,
         ticks: 0,
     })
 }

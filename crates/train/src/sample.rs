@@ -13,6 +13,7 @@ use crate::data::DataError;
 use crate::device::Compute;
 use crate::error::TrainError;
 use crate::experiment::{Experiments, KeyValueCache};
+use crate::memory;
 use crate::restore::{self, Want};
 use crate::settings::{Schema, Settings};
 
@@ -47,7 +48,7 @@ impl Default for SampleOptions {
 /// # Errors
 ///
 /// [`TrainError::NoCheckpoint`], [`TrainError::Checkpoint`], [`TrainError::CannotSample`];
-/// [`TrainError::Data`] for a prompt with a character that the vocabulary does not have.
+/// [`TrainError::Memory`], [`TrainError::NotFiniteWeights`]; [`TrainError::Data`] for a prompt with a character that the vocabulary does not have.
 pub fn sample(
     experiments: &Experiments,
     root: &Path,
@@ -68,6 +69,7 @@ pub fn sample(
     let settings =
         Settings::defaults(Schema::new(experiment.keys())).with_toml(checkpoint.config(), &origin)?;
     let vocabulary = checkpoint.vocabulary();
+    memory::check(experiment.as_ref(), &settings, vocabulary.len(), memory::Use::Reading)?;
     let mut learner = experiment.learner(&settings, vocabulary.len(), compute.device())?;
     restore::restore(&reader, node, &checkpoint, learner.as_mut(), Want::Weights)?;
     let context = settings.size("data.context")?;
@@ -95,6 +97,10 @@ pub fn sample(
         let logits = learner.next_logits(&tokens[fresh..], &mut cache);
         let logits =
             logits.ok_or_else(|| TrainError::CannotSample { experiment: experiment.name().to_owned() })?;
+        // A token may be ruled out by an infinite distance, but not preferred by one.
+        if logits.iter().any(|logit| logit.is_nan() || *logit == f32::INFINITY) {
+            return Err(TrainError::NotFiniteWeights { node: node.clone() });
+        }
         fresh = tokens.len();
         tokens.push(chooser.choose(logits));
     }

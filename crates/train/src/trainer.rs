@@ -87,6 +87,8 @@ pub(crate) struct Ended {
     /// Steps that are done, those of earlier launches included.
     pub(crate) step: u64,
     pub(crate) updates: u64,
+    /// Steps that were left out, those of earlier launches included.
+    pub(crate) skipped: u64,
     pub(crate) ticks: u64,
     /// The newest checkpoint of this launch.
     pub(crate) checkpoint: Option<Node>,
@@ -322,12 +324,14 @@ impl<'a> Trainer<'a> {
         self.record(&node, &fields);
         let left = self.rhythm.steps.saturating_sub(step.number) as f64;
         let left = left * busy / meter.steps.max(1) as f64;
+        let skipped = self.job.state()?.skipped;
         self.tools.progress.event(&Event::Step {
             node: &node,
             step: step.number,
             steps: self.rhythm.steps,
             loss,
             rate,
+            skipped,
             left: Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX),
         });
         self.meter.record += begin.elapsed();
@@ -430,6 +434,7 @@ impl<'a> Trainer<'a> {
             node,
             step: self.job.state()?.step,
             updates: self.updates,
+            skipped: self.job.state()?.skipped,
             ticks: self.job.ticks(),
             checkpoint: self.saved,
         })

@@ -1,6 +1,5 @@
 //! `waycairn train`: one run of one experiment.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use waycairn_train::{Base, Status, Stop, TrainReport, TrainRequest};
 
 use crate::args::NODE_HELP;
 use crate::context::Context;
+use crate::count;
 use crate::error::{CliError, Exit};
 use crate::failure;
 use crate::number::{self, plural};
@@ -52,19 +52,20 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "NAME", help_heading = "What to train")]
     pub(super) experiment: Option<String>,
     /// Train this many steps
-    #[arg(long, value_name = "N", help_heading = "What to train")]
+    #[arg(long, value_name = "N", value_parser = count::any::<u64>, help_heading = "What to train")]
     pub(super) steps: Option<u64>,
     /// Seed of everything that is drawn at random
-    #[arg(long, value_name = "N", help_heading = "What to train")]
+    #[arg(long, value_name = "N", value_parser = count::any::<u64>, help_heading = "What to train")]
     pub(super) seed: Option<u64>,
 
-    /// Name of the run [default: the preset's name]
+    /// Name of the run, a new one for a branch [default: the preset's name]
     #[arg(long, value_name = "NAME", help_heading = "Which run")]
     pub(super) name: Option<String>,
     /// Mark every record of this launch with a word of yours
     #[arg(long, value_name = "TAG", help_heading = "Which run")]
     pub(super) tag: Option<String>,
-    /// Begin a new run from the state of this node
+    /// Begin a new run from the state of this node; it needs a --name of its own, unless NODE is written with its
+    /// nonce
     #[arg(long, value_name = "NODE", conflicts_with_all = ["resume", "fresh"], help_heading = "Which run")]
     pub(super) branch: Option<String>,
     /// Go on with this node's run, from its newest complete checkpoint
@@ -78,8 +79,8 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "DEVICE", default_value = "auto", help_heading = "How to run")]
     pub(super) device: String,
     /// Threads to compute with [default: one per core]
-    #[arg(long, value_name = "N", help_heading = "How to run")]
-    pub(super) threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = count::positive, help_heading = "How to run")]
+    pub(super) threads: Option<usize>,
     /// Stop in good order after this time, such as 90s, 30m or 1h30m
     #[arg(long, value_name = "TIME", value_parser = crate::span::parse, help_heading = "How to run")]
     pub(super) max_time: Option<Duration>,
@@ -119,10 +120,11 @@ pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> 
     let report = waycairn_train::train(&context.experiments, &request, &stop, &mut progress);
     let seen = progress.end();
     let report = report.map_err(failure::train)?;
-    let again = again(&args, &report, context);
+    let again = again(&args, &request, &report, &context.command_line);
     let mut out = Destination::standard_output();
     let named = context.global.root.as_deref();
-    let root = named.map_or_else(String::new, |root| format!(" --root {}", quoted(&root.to_string_lossy())));
+    let root =
+        named.map_or_else(String::new, |root| format!(" {}", with_value("--root", &root.to_string_lossy())));
     match args.format {
         Shape::Json => {
             if report.status == Status::Stopped {
@@ -144,7 +146,11 @@ fn request(args: &TrainArgs, context: &Context) -> Result<TrainRequest, CliError
         (branch, resume) => {
             let reader = ObjectReader::open(&root).map_err(failure::query)?;
             match (branch, resume) {
-                (Some(node), _) => Base::Branch(context.resolve(&reader, node)?),
+                (Some(text), _) => {
+                    let node = context.resolve(&reader, text)?;
+                    check_branch(args, text, &node)?;
+                    Base::Branch(node)
+                }
                 (None, node) => Base::Resume(context.resolve(&reader, node.as_deref().unwrap_or_default())?),
             }
         }
@@ -162,7 +168,7 @@ fn request(args: &TrainArgs, context: &Context) -> Result<TrainRequest, CliError
         base,
         fresh: args.fresh,
         device: args.device.clone(),
-        threads: args.threads.map(NonZeroUsize::get),
+        threads: args.threads,
         max_time: args.max_time,
         allow_changed_data: args.allow_changed_data,
         partial: args.partial,
@@ -171,14 +177,62 @@ fn request(args: &TrainArgs, context: &Context) -> Result<TrainRequest, CliError
     })
 }
 
-/// The command that goes on: the same one, except that `--fresh` would begin once more.
-fn again(args: &TrainArgs, report: &TrainReport, context: &Context) -> String {
-    if !args.fresh {
-        return context.command_line.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+/// The command that goes on: the same one, with its node written so that it means the same later, and without
+/// `--fresh`, which would begin once more.
+fn again(args: &TrainArgs, request: &TrainRequest, report: &TrainReport, command_line: &[String]) -> String {
+    let pinned = match &request.base {
+        Base::None => None,
+        Base::Branch(node) => Some(("--branch", node)),
+        // The run went on from the node of the command: the last one has a newer checkpoint.
+        Base::Resume(_) => Some(("--resume", &report.node)),
+    };
+    let mut words = Vec::new();
+    let mut given = command_line.iter();
+    while let Some(word) = given.next() {
+        let own = pinned.filter(|(option, _)| {
+            word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        });
+        match own {
+            Some((option, node)) => {
+                if word == option {
+                    given.next();
+                }
+                words.push(with_value(option, &node.to_string()));
+            }
+            None if args.fresh && word == "--fresh" => {}
+            None => words.push(quoted(word)),
+        }
     }
-    let root = context.root_to_write().path;
-    let node = quoted(&report.node.to_string());
-    format!("waycairn train --root {} --resume {node}", quoted(&root.to_string_lossy()))
+    words.join(" ")
+}
+
+/// Refuses a branch that the same command could not find again: its NODE would mean another node by then.
+fn check_branch(args: &TrainArgs, text: &str, node: &Node) -> Result<(), CliError> {
+    let shown = node.to_string();
+    if text == shown || text == node.address().as_str() {
+        return Ok(());
+    }
+    let option = with_value("--branch", &shown);
+    let text = printable(text);
+    if text == "latest" && node.name() != "latest" {
+        return Err(CliError::usage(
+            "`--branch latest` means another node as soon as the branch has written",
+        )
+        .why("the same command could not find the branch again")
+        .next(format!("write `{}`", printable(&option))));
+    }
+    if args.name.as_deref().is_some_and(|name| name != node.name()) {
+        return Ok(());
+    }
+    Err(CliError::usage(format!("`--branch {text}` would give the new run the name of its base"))
+        .why("the same command could not find the branch again, because its node would be taken for the base")
+        .next(format!("add `--name NEW`, or write the node as `{}`", printable(&option))))
+}
+
+/// An option with its value. A value that begins with a hyphen would be taken for an option of its own.
+fn with_value(option: &str, value: &str) -> String {
+    let between = if value.starts_with('-') { '=' } else { ' ' };
+    format!("{option}{between}{}", quoted(value))
 }
 
 /// A word as a shell reads it back.
@@ -188,6 +242,14 @@ fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// A node as an argument: by its run's name where a name like that can mean nothing else.
+fn positional(node: &Node) -> String {
+    let name = node.name();
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) && name != "latest";
+    let text = if plain { name.to_owned() } else { node.to_string() };
+    format!("{}{}", if text.starts_with('-') { "-- " } else { "" }, quoted(&text))
 }
 
 /// The stable shape of the last line.
@@ -213,12 +275,15 @@ fn text(report: &TrainReport, seen: &Seen, again: &str, root: &str) -> String {
             losses.push_str(&format!(", {name} {}", number::float(loss)));
         }
     }
-    let name = quoted(report.node.name());
+    if report.skipped > 0 {
+        losses.push_str(&format!(", {} skipped as not finite", plural(report.skipped, "step")));
+    }
+    let name = positional(&report.node);
     match report.status {
         Status::Finished => format!(
             "finished {node} after {steps}{losses}\n  \
-             waycairn show {name}{root}      what is known of its last node\n  \
-             waycairn sample {name}{root}    let the model write\n"
+             waycairn show{root} {name}      what is known of its last node\n  \
+             waycairn sample{root} {name}    let the model write\n"
         ),
         Status::Skipped => format!(
             "nothing to do: {node} is the last of {steps}, and the run is finished\n  \
@@ -246,6 +311,7 @@ mod tests {
             checkpoint: Some(node),
             updates: 20,
             ticks: 19,
+            skipped: 0,
         }
     }
 
@@ -269,6 +335,64 @@ mod tests {
         assert_eq!(quoted("a b"), "'a b'");
     }
 
+    fn parsed(words: &[&str]) -> (TrainArgs, Vec<String>) {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            train: TrainArgs,
+        }
+        let line: Line = clap::Parser::parse_from(words);
+        (line.train, words.iter().map(|word| (*word).to_owned()).collect())
+    }
+
+    #[test]
+    fn the_command_to_go_on_keeps_its_words_and_pins_its_node() {
+        let report = report(Status::Stopped);
+        let base = Node::new("-b", "00000000000000aa", 7).unwrap();
+        let line = |base: Base, words: &[&str]| {
+            let (args, words) = parsed(words);
+            again(&args, &TrainRequest { base, ..TrainRequest::new("r") }, &report, &words)
+        };
+        let set = "learning_rate=1";
+        assert_eq!(
+            line(
+                Base::Branch(base.clone()),
+                &["w", "--branch=-b", "--name=-x", "--steps", "9", "--set", set]
+            ),
+            "w --branch=-b@00000000000000aa:7 --name=-x --steps 9 --set learning_rate=1"
+        );
+        assert_eq!(
+            line(Base::Resume(base.clone()), &["w", "--resume", "latest", "--max-time", "2h"]),
+            r"w --resume 'it'\''s@0123456789abcdef:19' --max-time 2h"
+        );
+        assert_eq!(line(Base::None, &["w", "--fresh", "--set", set]), "w --set learning_rate=1");
+        assert_eq!(positional(&base), "-- -b");
+        assert_eq!(positional(&report.node), r"'it'\''s@0123456789abcdef:19'");
+    }
+
+    #[test]
+    fn a_branch_that_the_same_command_cannot_find_again_is_refused() {
+        let node = Node::new("base", "0123456789abcdef", 19).unwrap();
+        let check = |text: &str, name: &[&str]| {
+            let (args, _) = parsed(&[&["w"], name].concat());
+            check_branch(&args, text, &node)
+        };
+        let address = node.address().to_string();
+        for text in ["base@0123456789abcdef:19", address.as_str()] {
+            assert!(check(text, &[]).is_ok(), "{text}");
+        }
+        for text in ["base", "base:19", &address[..12]] {
+            assert!(check(text, &["--name", "new"]).is_ok(), "{text}");
+            for name in [&[][..], &["--name", "base"]] {
+                let error = check(text, name).unwrap_err();
+                assert_eq!(error.exit, Exit::Usage);
+                let next = error.next.unwrap();
+                assert!(next.contains("--name NEW") && next.contains("--branch base@0123456789abcdef:19"));
+            }
+        }
+        assert!(check("latest", &["--name", "new"]).is_err());
+    }
+
     #[test]
     fn the_text_says_what_to_do_next() {
         let seen = Seen { loss: Some(2.5), validation: None };
@@ -281,5 +405,7 @@ mod tests {
                 .ends_with("run again:\n  waycairn train x\n")
         );
         assert!(text(&report(Status::Skipped), &seen, "", "").contains("--fresh"));
+        let some = TrainReport { skipped: 3, ..report(Status::Finished) };
+        assert!(text(&some, &seen, "", "").contains("3 steps skipped as not finite"));
     }
 }

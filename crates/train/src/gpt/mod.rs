@@ -4,7 +4,7 @@ mod model;
 
 use burn::tensor::{Int, Tensor};
 
-use crate::experiment::{Experiment, Initial, KeyValueCache};
+use crate::experiment::{Demand, Experiment, Initial, KeyValueCache};
 use crate::schema::{Key, Value};
 use crate::settings::{Preset, Settings, SettingsError};
 
@@ -149,6 +149,22 @@ impl Experiment for Gpt {
         Ok(GptModel::new(&Shape::read(settings, vocabulary)?, initial))
     }
 
+    fn demand(&self, settings: &Settings, vocabulary: usize) -> Result<Demand, SettingsError> {
+        let shape = Shape::read(settings, vocabulary)?;
+        let [vocabulary, context, layers, heads, width] =
+            [shape.vocabulary, shape.context, shape.layers, shape.heads, shape.width].map(|size| size as f64);
+        let head = if shape.tied { 0.0 } else { vocabulary * width };
+        // A block: qkv and output of attention, the perceptron's two maps, two normalisations.
+        let block = 12.0 * width * width + 2.0 * width;
+        Ok(Demand {
+            parameters: layers * block + (vocabulary + context + 1.0) * width + head,
+            // A block keeps its input, qkv, attention's output and the perceptron's hidden values, and for each
+            // earlier token a probability a head.
+            activations_per_token: layers * (9.0 * width + heads * context) + vocabulary,
+            settings: vec!["model.layers", "model.heads", "model.width"],
+        })
+    }
+
     fn forward(&self, model: &GptModel, tokens: Tensor<2, Int>) -> Tensor<3> {
         model.forward(tokens)
     }
@@ -184,6 +200,9 @@ mod tests {
     #[test]
     fn presets_have_the_sizes_of_the_published_models() {
         assert_eq!(size(&model("nanogpt-cpu", &[])), 804_096);
+        let preset = Gpt.presets().into_iter().find(|known| known.name == "nanogpt-cpu").unwrap();
+        let settings = Settings::defaults(Schema::new(Gpt.keys())).with_preset(&preset).unwrap();
+        assert_eq!(Gpt.demand(&settings, 65).unwrap().parameters, 804_096.0);
         let untied = model("nanogpt-cpu", &[("model.tied", "false"), ("model.bias", "true")]);
         let biases = 4 * (3 * 128 + 128 + 4 * 128 + 128 + 2 * 128) + 128;
         assert_eq!(size(&untied), 804_096 + 65 * 128 + biases);

@@ -335,7 +335,9 @@ fn training_case_11_a_damaged_checkpoint_is_named_and_an_older_one_suggested() {
         };
         assert_eq!((node, suggested.as_deref()), (&stopped.node, Some(&older)));
         assert!(source.to_string().contains(expected), "{source}");
-        assert!(error.next().unwrap().contains(&format!("--branch {older}")), "{:?}", error.next());
+        let command = format!("--branch {older} --name run --steps 6 --text ");
+        assert!(error.next().unwrap().contains(&command), "{:?}", error.next());
+        assert!(error.next().unwrap().contains(" --set clip=0.5"), "{:?}", error.next());
         std::fs::write(&file, before).unwrap();
     };
     for at in [0, 9, 200, 10_000] {
@@ -406,7 +408,9 @@ fn resume_is_refused_where_it_would_mix_histories() {
 
     resume.base = Base::Resume(stopped.node.clone());
     resume.sets = vec![("learning_rate".to_owned(), "1.0".to_owned())];
-    assert!(fail(&resume).to_string().contains("other settings"));
+    let error = fail(&resume);
+    assert!(error.to_string().contains("other settings"));
+    assert!(error.next().unwrap().ends_with(" --set learning_rate=1.0`"), "{:?}", error.next());
 
     resume.sets.clear();
     let rest = run(&resume);
@@ -581,8 +585,21 @@ fn a_loss_that_is_not_finite_stops_at_its_node_or_is_skipped() {
     skip.push(("on_nonfinite", "skip"));
     let report = run(&rig.request("b", &skip));
     assert_eq!(report.status, Status::Finished);
+    assert!(report.skipped > 0, "{report:?}");
     let reader = ObjectReader::open(&rig.root("b")).unwrap();
     assert!(reader.query().has("train/skipped").count().unwrap().value > 0);
+}
+
+#[test]
+fn weights_that_are_not_finite_are_named_when_sampled() {
+    let rig = Rig::new();
+    let wild = [("learning_rate", "1e38"), ("min_learning_rate", "1e38"), ("clip", "off"), ("warmup", "0")];
+    // The loss of the only step is finite; what its update leaves is not.
+    let report = run(&rig.request("a", &[&wild[..], &[("steps", "1"), ("eval_every", "off")]].concat()));
+    let options = crate::SampleOptions { tokens: 4, ..crate::SampleOptions::default() };
+    let error = crate::sample(&crate::experiments![Gpt], &rig.root("a"), &report.node, &options).unwrap_err();
+    assert!(matches!(&error, TrainError::NotFiniteWeights { .. }), "{error:?}");
+    assert!(error.to_string().contains("NaN or infinity"), "{error}");
 }
 
 #[test]
@@ -618,7 +635,17 @@ fn bad_arguments_say_what_to_do() {
     let (_, _, code) = bad(&|request| request.device = "cuda".to_owned());
     assert_eq!(code, "device");
     let (_, _, code) = bad(&|request| request.name = Some("x".repeat(300)));
-    assert_eq!(code, "name");
+    assert_eq!(code, "usage");
+    let (_, _, code) = bad(&|request| request.name = Some(String::new()));
+    assert_eq!(code, "usage");
+    let (what, next, code) = bad(&|request| request.threads = Some(1_000_000));
+    assert_eq!((what.as_str(), code), ("1000000 threads are too many", "usage"));
+    assert!(next.contains("at most"), "{next}");
+    for (path, value) in [("model.width", "1000000"), ("batch_size", "9007199254740991")] {
+        let (what, next, code) = bad(&|request| request.sets.push((path.to_owned(), value.to_owned())));
+        assert_eq!(code, "memory", "{what}");
+        assert!(what.contains(&format!("`{path}` = {value}")) && next.contains("--set"), "{what}");
+    }
     let (_, _, code) = bad(&|request| request.experiment = Some("nre".to_owned()));
     assert_eq!(code, "usage");
     let file = rig.folder.path().join("text.txt");
@@ -787,7 +814,7 @@ fn training_case_08_kill_nine_twenty_times() {
 #[test]
 fn a_termination_stops_in_good_order() {
     let rig = Rig::new();
-    for name in ["TERM", "INT", "USR1"] {
+    for name in ["TERM", "HUP", "INT", "USR1"] {
         let root = rig.root(name);
         let mut child = spawn(&rig, &root, None);
         wait_for(&root.join("objects").join("values"));
