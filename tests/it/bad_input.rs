@@ -112,10 +112,11 @@ fn a_node_without_a_checkpoint_names_the_nearest_ones() {
 
 #[test]
 fn a_malformed_expression_shows_the_place() {
-    trained().run(&["query", "val/loss < and 2"]).fails_with(1, &["val/loss < and 2", "^"]);
+    trained().run(&["query", "val/loss < and 2"]).fails_with(2, &["val/loss < and 2", "^"]);
     let json = trained().run(&["query", "val/loss <", "--format", "json"]);
-    assert_eq!(json.status, Some(1), "{json}");
+    assert_eq!(json.status, Some(2), "{json}");
     let error: Value = serde_json::from_str(json.err.trim()).expect("a JSON error");
+    assert_eq!(error["error"]["code"], "usage", "{json}");
     for part in ["code", "what", "why", "next"] {
         assert!(error["error"][part].is_string(), "{json}");
     }
@@ -199,5 +200,64 @@ fn the_same_name_with_other_settings_begins_a_new_run() {
 #[test]
 fn a_setting_that_does_not_exist_names_the_nearest() {
     let run = root().run(&["train", "--set", "learning_rat=1"]);
-    run.fails_with(1, &["learning_rat", "learning_rate"]);
+    run.fails_with(2, &["learning_rat", "learning_rate"]);
+}
+
+#[test]
+fn wrong_settings_are_wrong_usage() {
+    let root = root();
+    let file = root.file("bad.toml", "steps = 3\nseed == 4\n");
+    for (words, parts) in [
+        (&["--set", "clip=0"][..], &["clip", "a number above 0"][..]),
+        (&["--preset", "tin"], &["tin", "tiny"]),
+        (&["--name", ""], &["name"]),
+        (&["--settings", &file], &["bad.toml", "line 2, column"]),
+        (&["--threads", "0"], &["at least 1"]),
+        (&["--threads", "1000000"], &["1000000", "at most"]),
+        (&["--steps", "many"], &["a whole number"]),
+    ] {
+        let all = [&["train"], words].concat();
+        root.run(&all).fails_with(2, parts);
+    }
+    assert!(!root.path().join("objects/values").exists(), "a refused launch leaves no store");
+}
+
+#[test]
+fn enormous_sizes_are_refused_with_both_figures() {
+    let root = root();
+    let largest = "9007199254740991";
+    for (path, value) in [
+        ("model.width", "1000000"),
+        ("model.layers", "1000000"),
+        ("batch_size", largest),
+        ("accumulate", largest),
+    ] {
+        let set = format!("{path}={value}");
+        let run = root.run(&["train", "--set", &set]);
+        run.fails_with(1, &[&format!("`{path}` = {value}"), "B of memory", "available", "--set"]);
+    }
+    root.run(&["train", "--set", &format!("data.context={largest}")]).fails_with(1, &["data.context"]);
+}
+
+#[test]
+fn a_branch_that_could_not_be_found_again_is_refused() {
+    let root = root();
+    let file = root.file("input.txt", text(20_000));
+    root.json(&["train", "--text", &file, "--name", "base", "--preset", "tiny", "--steps", "4"]);
+    for node in ["base", "base:3", "latest"] {
+        root.run(&["train", "--branch", node, "--steps", "8"]).fails_with(2, &["next:", "base@"]);
+    }
+    let words = ["train", "--branch", "base", "--name", "more", "--steps", "8"];
+    let first = root.json(&words);
+    let again = root.json(&words);
+    assert_eq!((&first["status"], &again["status"]), (&"finished".into(), &"skipped".into()));
+    assert_eq!(first["node"], again["node"]);
+    let runs = root.json(&["nodes"]);
+    let runs = runs.as_array().expect("runs");
+    let base = runs.iter().find(|run| run["name"] == "base").expect("the base");
+    let nonce = base["nonce"].as_str().expect("a nonce");
+    let pinned = format!("base@{nonce}:3");
+    let words = ["train", "--branch", &pinned, "--steps", "6"];
+    let (first, again) = (root.json(&words), root.json(&words));
+    assert_eq!(first["node"], again["node"], "a pinned base keeps the name, and is found again");
 }
