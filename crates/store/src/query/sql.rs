@@ -8,7 +8,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
-use tokio::runtime::{Builder, Handle, Runtime};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::listing::PartSet;
 use crate::query::engine::threads;
@@ -18,41 +21,96 @@ use crate::query::{Diagnostic, QueryError};
 
 /// The one runtime of the process, for DataFusion alone.
 static RUNTIME: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
-    Builder::new_multi_thread().worker_threads(threads()).thread_name("waycairn-query").build()
+    Builder::new_multi_thread()
+        .worker_threads(threads())
+        .thread_name("waycairn-query")
+        .thread_stack_size(STACK_BYTES)
+        .build()
 });
+
+/// Longest statement that is read.
+const MAX_STATEMENT_BYTES: usize = 1 << 20;
+
+/// Most operators and keywords of a statement. The planner descends into an expression one call a level, so this
+/// and [`DEEP_STACK_BYTES`] belong together; and its time grows with the square of the depth.
+const MAX_OPERATORS: usize = 5_000;
+
+/// Statements up to this many operators and keywords run on the threads of [`RUNTIME`].
+const MAX_SHALLOW_OPERATORS: usize = 500;
+
+/// Stack of a thread that plans or runs an ordinary statement.
+const STACK_BYTES: usize = 32 << 20;
+
+/// Stack of the one thread that plans and runs a deep statement. It is reserved, and used as far as it is needed.
+const DEEP_STACK_BYTES: usize = 256 << 20;
 
 /// Answers an SQL query.
 ///
 /// # Concurrency
-/// It blocks the calling thread, and may be called on a thread of any runtime: there it waits for a thread of
-/// its own.
+/// It blocks the calling thread, and may be called on a thread of any runtime: planning and running happen on
+/// threads with stacks of their own.
 pub(crate) fn sql(
     set: &PartSet,
     text: &str,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<(SchemaRef, Vec<RecordBatch>), Fault> {
-    let runtime = RUNTIME.as_ref().map_err(|error| {
-        let what = format!("the runtime did not start: {error}");
-        Fault::Error(QueryError::Thread { what })
-    })?;
-    let reports = Reports::default();
-    let answer = if Handle::try_current().is_ok() {
-        let outside =
-            thread::scope(|scope| scope.spawn(|| runtime.block_on(run(set, text, &reports))).join());
-        outside.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    } else {
-        runtime.block_on(run(set, text, &reports))
+    let deep = is_deep(text).map_err(|error| Fault::Error(failed(error)))?;
+    let not_started = |what: &str, error: &io::Error| {
+        Fault::Error(QueryError::Thread { what: format!("{what} did not start: {error}") })
     };
+    let (alone, several);
+    let (runtime, partitions, stack) = if deep {
+        // The operators of a deep statement would need deep stacks on every thread that runs them.
+        alone = Builder::new_current_thread().build().map_err(|error| not_started("the runtime", &error))?;
+        (&alone, 1, DEEP_STACK_BYTES)
+    } else {
+        several = RUNTIME.as_ref().map_err(|error| not_started("the runtime", error))?;
+        (several, threads(), STACK_BYTES)
+    };
+    let reports = Reports::default();
+    let answer = thread::scope(|scope| {
+        let ask = || runtime.block_on(run(set, text, partitions, &reports));
+        let asking = thread::Builder::new().name("waycairn-sql".to_owned()).stack_size(stack);
+        let asking = asking.spawn_scoped(scope, ask).map_err(|error| not_started("the thread", &error))?;
+        Ok::<_, Fault>(asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })?;
     diagnostics.extend(reports.inexact.lock().map(|notes| notes.clone()).unwrap_or_default());
     answer.map_err(|error| reports.take_fault().unwrap_or_else(|| Fault::Error(failed(error))))
+}
+
+/// Whether a statement needs a deep stack; one that would need too deep a stack is refused.
+fn is_deep(text: &str) -> Result<bool, DataFusionError> {
+    let bytes = text.len();
+    if bytes > MAX_STATEMENT_BYTES {
+        let what = format!("the statement has {bytes} bytes, and at most {MAX_STATEMENT_BYTES} are read");
+        return Err(DataFusionError::Plan(what));
+    }
+    // What cannot be cut into tokens is refused by the parser with the place.
+    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap_or_default();
+    let flat = |token: &&Token| match token {
+        Token::Word(word) => word.keyword == Keyword::NoKeyword || word.quote_style.is_some(),
+        Token::Number(..) | Token::SingleQuotedString(_) | Token::DoubleQuotedString(_) => true,
+        Token::Comma | Token::Period | Token::LParen | Token::RParen | Token::Whitespace(_) => true,
+        _ => false,
+    };
+    let operators = tokens.iter().filter(|token| !flat(token)).count();
+    if operators > MAX_OPERATORS {
+        let what = format!(
+            "the statement has {operators} operators and keywords, and at most {MAX_OPERATORS} are planned: `in (..)` \
+             takes many values at once"
+        );
+        return Err(DataFusionError::Plan(what));
+    }
+    Ok(operators > MAX_SHALLOW_OPERATORS)
 }
 
 async fn run(
     set: &PartSet,
     text: &str,
+    partitions: usize,
     reports: &Reports,
 ) -> Result<(SchemaRef, Vec<RecordBatch>), DataFusionError> {
-    let config = SessionConfig::new().with_target_partitions(threads()).with_information_schema(true);
+    let config = SessionConfig::new().with_target_partitions(partitions).with_information_schema(true);
     let context = SessionContext::new_with_config(config);
     context.register_table("nodes", Arc::new(Parts::nodes(set, reports)))?;
     context.register_table("records", Arc::new(Parts::records(set, reports)))?;

@@ -103,3 +103,34 @@ fn sql_works_on_a_thread_of_another_runtime() {
     let counted = current.block_on(async { reader.query().count().unwrap().value });
     assert_eq!(counted, 3);
 }
+
+#[test]
+fn an_untyped_null_is_missing_and_no_empty_text() {
+    let table = root().reader().sql("select null as a, cast(null as int) as b").unwrap();
+    let row = table.rows().next().unwrap();
+    assert!(row.iter().all(Scalar::is_null), "{row:?}");
+}
+
+#[test]
+fn a_deep_statement_has_an_answer_or_an_error_and_never_ends_the_process() {
+    let root = root();
+    let terms = |count: usize, term: &dyn Fn(usize) -> String, with: &str| {
+        (0..count).map(term).collect::<Vec<_>>().join(with)
+    };
+    let seqs = |count| {
+        let any = terms(count, &|seq| format!("seq={seq}"), " or ");
+        format!("select count(*) from nodes where {any}")
+    };
+    let sum = |count| format!("select {} as x", terms(count, &|_| "1".to_owned(), "+"));
+    assert_eq!(rows(&root, &seqs(200)), ["3"]);
+    // Deep enough for the deep stack; the time grows with the square.
+    assert_eq!(rows(&root, &seqs(400)), ["3"]);
+    assert_eq!(rows(&root, &sum(600)), ["600"]);
+    let long = format!("select {}", terms(200_000, &|n| format!("{n:06}"), ","));
+    for text in [seqs(20_000), sum(30_000), long] {
+        let error = root.reader().sql(&text).unwrap_err().to_string();
+        assert!(error.contains("at most"), "{}", error.chars().take(200).collect::<String>());
+    }
+    let many = terms(20_000, &|seq| seq.to_string(), ",");
+    assert_eq!(rows(&root, &format!("select count(*) from nodes where seq in ({many})")), ["3"]);
+}
