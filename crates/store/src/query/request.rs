@@ -261,7 +261,7 @@ impl Request {
             }
             let (column, side) = side(field_key(key));
             if column.starts_with(RESERVED_PREFIX) && !self.raw {
-                return Err(QueryError::Reserved { key: (*key).to_owned() }.into());
+                return Err(QueryError::Reserved { key: column.to_owned() }.into());
             }
             let reserved = RESERVED.iter().any(|reserved| reserved.name == column);
             if !reserved && !binder.is_known(column) {
