@@ -133,7 +133,8 @@ impl Drop for Saver {
 fn save(store: &ObjectStore, node: &Node, batch: &Batch, contents: Contents) -> Result<Written, SaveError> {
     let begin = std::time::Instant::now();
     let commit_error = |source| SaveError::Commit { node: node.to_string(), source };
-    // A launch that was killed between rename and marker left a folder that does not count.
+    // A save of this launch that failed between rename and marker left a folder that does not count; what
+    // earlier launches left went when this one began.
     store.remove_unmarked_checkpoint(node).map_err(commit_error)?;
     let staged = store.stage_folder(node, ENTRY).map_err(commit_error)?;
     let written = checkpoint::write(staged.path(), contents)
