@@ -224,7 +224,7 @@ impl Reserved {
         self.parent |= row.node.parent().is_some();
         if let Some(marks) = &row.marks {
             self.blob |= marks.blob;
-            self.checkpoint |= marks.checkpoint;
+            self.checkpoint |= marks.checkpoint.is_some();
             self.finished |= marks.finished;
             self.record |= marks.record;
             self.artifact |= marks.artifact.is_some();
@@ -254,11 +254,10 @@ fn reserved_column(name: &str, rows: &[&Row], launch: &Launch) -> ArrayRef {
     let constant = |value: Option<&str>| -> ArrayRef {
         Arc::new(std::iter::repeat_n(value, rows.len()).collect::<StringArray>())
     };
-    let flag = |of: &dyn Fn(&Marks) -> bool| -> ArrayRef {
+    let flag = |of: &dyn Fn(&Marks) -> Option<bool>| -> ArrayRef {
         let mut builder = BooleanBuilder::with_capacity(rows.len());
         for row in rows {
-            let marked = row.marks.as_deref().is_some_and(of);
-            builder.append_option(marked.then_some(true));
+            builder.append_option(row.marks.as_deref().and_then(of));
         }
         Arc::new(builder.finish())
     };
@@ -280,8 +279,8 @@ fn reserved_column(name: &str, rows: &[&Row], launch: &Launch) -> ArrayRef {
         JOB => constant(launch.job.as_deref()),
         BLOB => text(&|row| row.marks.as_ref()?.blob.then(|| row.node.address().to_string())),
         CHECKPOINT => flag(&|marks| marks.checkpoint),
-        FINISHED => flag(&|marks| marks.finished),
-        RECORD => flag(&|marks| marks.record),
+        FINISHED => flag(&|marks| marks.finished.then_some(true)),
+        RECORD => flag(&|marks| marks.record.then_some(true)),
         ARTIFACT => {
             Arc::new(rows.iter().map(|row| row.marks.as_ref()?.artifact.as_deref()).collect::<StringArray>())
         }

@@ -8,6 +8,7 @@
 //! | while an entry was staged | a hidden `.tmp-*` name, which readers ignore and which is reaped by age |
 //! | after the rename, before the marker was durable | an entry that no record announces: it does not count |
 //! | afterwards | the entry counts |
+//! | while it was withdrawn, after its marker was taken back | an entry, or a hidden name, that does not count |
 
 use std::fs;
 use std::io;
@@ -239,7 +240,7 @@ impl StagedEntry {
         tracing::info!(node = %self.node, entry = %self.target.display(), "entry committed");
         fault::point("store.blob.marker");
         let marks = match marker {
-            Marker::Checkpoint => Marks { blob: true, checkpoint: true, ..Marks::default() },
+            Marker::Checkpoint => Marks { blob: true, checkpoint: Some(true), ..Marks::default() },
         };
         self.queue.push(&self.node, fields, Some(Box::new(marks)), Origin::Marker)?;
         Ok(())

@@ -34,7 +34,8 @@
 //! - `STORE-6`: an artifact is one file per suffix and node, replaced whole; the fields of earlier records stay; an
 //!   attachment is announced whole or not at all.
 //! - `STORE-7`: a marker record is queued only after the bytes that it marks are durable; recorded paths are
-//!   relative, so a copied root resolves; an entry is never replaced.
+//!   relative, so a copied root resolves; an entry is never replaced; a marker is taken back, durably, before its
+//!   bytes go.
 //!
 //! # Example
 //!

@@ -16,8 +16,8 @@ use crate::field::{FieldName, MAX_TEXT_BYTES, Scalar};
 pub(crate) struct Marks {
     /// `_x_blob` holds the node's folder.
     pub(crate) blob: bool,
-    /// `_x_checkpoint`
-    pub(crate) checkpoint: bool,
+    /// `_x_checkpoint`: false takes an earlier true back.
+    pub(crate) checkpoint: Option<bool>,
     /// `_x_finished`
     pub(crate) finished: bool,
     /// `_x_record`

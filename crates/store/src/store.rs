@@ -291,6 +291,47 @@ impl ObjectStore {
         Ok(removed)
     }
 
+    /// Gives checkpoints up: first their markers are taken back, durably, and then their files are removed. Says
+    /// how many of the nodes had a marked checkpoint. The nodes keep everything else, and the record that takes
+    /// a marker back is no writing that would make its node the latest.
+    ///
+    /// Calling it again, also after a crash in between, completes it: a checkpoint without a marker does not
+    /// count, and [`ObjectStore::remove_unmarked_checkpoints`] removes what is left of it. A reader that has the
+    /// files open keeps them.
+    ///
+    /// Only the holder of the run's lock may call it; see [`ObjectStore::remove_unmarked_checkpoint`].
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] when the records cannot be read; nothing was changed then. [`StoreError::Record`],
+    /// [`StoreError::Closed`], [`StoreError::Failed`], [`StoreError::Commit`].
+    ///
+    /// # Durability
+    /// On return neither marker nor files come back after a loss of power.
+    pub fn withdraw_checkpoints(&self, nodes: &[Node]) -> Result<u64, StoreError> {
+        self.queue.flush()?;
+        let reader = self.reader();
+        let mut marked = Vec::new();
+        for node in nodes {
+            if reader.query().node(node).checkpoint().count()?.value > 0 {
+                marked.push(node);
+            }
+        }
+        for node in &marked {
+            let marks = Marks { checkpoint: Some(false), ..Marks::default() };
+            self.queue.push(node, &[], Some(Box::new(marks)), Origin::Marker)?;
+        }
+        // The marker before the bytes: a marked checkpoint is whole.
+        self.queue.flush()?;
+        for node in nodes {
+            fault::point("store.blob.withdraw");
+            durable::remove_dir_all(&self.blobs.node_folder(node).join(CHECKPOINT_ENTRY))?;
+        }
+        for node in &marked {
+            tracing::info!(node = %node, "checkpoint withdrawn");
+        }
+        Ok(marked.len() as u64)
+    }
+
     /// Attaches a payload to a node under a suffix, with fields that describe it.
     ///
     /// The payload is serialized now, as MessagePack with named fields, and written by a thread of the

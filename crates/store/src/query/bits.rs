@@ -42,6 +42,11 @@ impl Bits {
         self.words[place / 64] |= 1 << (place % 64);
     }
 
+    #[inline]
+    pub(crate) fn clear(&mut self, place: usize) {
+        self.words[place / 64] &= !(1 << (place % 64));
+    }
+
     pub(crate) fn set_range(&mut self, range: std::ops::Range<usize>) {
         let mut start = range.start;
         while start < range.end {

@@ -1,10 +1,12 @@
 //! A block of nodes: the slots, and the rows that are folded into them.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, Int64Array};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
 use crate::field::Scalar;
@@ -288,15 +290,36 @@ impl Block {
         filler.finish()
     }
 
-    /// Answers a question about the records of each node: whether one of them says yes.
+    /// Answers a question about the records of each node: whether one of them says yes, and none that was
+    /// written later takes it back.
     pub(crate) fn flag(&self, index: usize) -> Bits {
         let mut bits = Bits::new(self.len());
-        for piece in &self.pieces {
-            if let Some(flag) = &piece.chunk.flags[index] {
-                let flag = flag.slice(piece.rows.start, piece.rows.len());
-                for place in flag.set_indices() {
-                    bits.set(piece.slot(piece.rows.start + place));
+        // The newest write that says no, and the newest that says yes, of the nodes where one says no.
+        let mut doubted: HashMap<usize, (Option<i64>, Option<i64>)> = HashMap::new();
+        let flags =
+            || self.pieces.iter().filter_map(|piece| Some((piece, piece.chunk.flags[index].as_ref()?)));
+        for (piece, flag) in flags() {
+            for row in piece.marked(&flag.yes) {
+                bits.set(piece.slot(row));
+            }
+            for row in flag.no.iter().flat_map(|no| piece.marked(no)) {
+                let (no, _) = doubted.entry(piece.slot(row)).or_default();
+                *no = (*no).max(piece.chunk.stamp(row).write);
+            }
+        }
+        if doubted.is_empty() {
+            return bits;
+        }
+        for (piece, flag) in flags() {
+            for row in piece.marked(&flag.yes) {
+                if let Some((_, yes)) = doubted.get_mut(&piece.slot(row)) {
+                    *yes = (*yes).max(piece.chunk.stamp(row).write);
                 }
+            }
+        }
+        for (slot, (no, yes)) in doubted {
+            if no > yes {
+                bits.clear(slot);
             }
         }
         bits
@@ -320,11 +343,14 @@ impl Block {
     }
 
     /// The first and the last write among the records of each node; `i64::MAX` and `i64::MIN` where none has one.
+    /// A record that only takes the marker of a checkpoint back is housekeeping and does not count: a node does
+    /// not become the latest by it.
     pub(crate) fn writes(&self) -> (Vec<i64>, Vec<i64>) {
         let (mut first, mut last) = (vec![i64::MAX; self.len()], vec![i64::MIN; self.len()]);
         for piece in &self.pieces {
             let Some(writes) = &piece.chunk.write else { continue };
-            if let (Slots::From(slot), 0) = (&piece.slots, writes.null_count()) {
+            let withdrawn = piece.chunk.withdrawn.as_ref();
+            if let (Slots::From(slot), 0, None) = (&piece.slots, writes.null_count(), withdrawn) {
                 let writes = &writes.values()[piece.rows.clone()];
                 let slots = *slot..*slot + writes.len();
                 for (first, write) in first[slots.clone()].iter_mut().zip(writes) {
@@ -335,7 +361,9 @@ impl Block {
                 }
                 continue;
             }
-            for row in piece.rows.clone().filter(|row| writes.is_valid(*row)) {
+            let counts =
+                |row: &usize| writes.is_valid(*row) && withdrawn.is_none_or(|rows| !rows.value(*row));
+            for row in piece.rows.clone().filter(counts) {
                 let (slot, write) = (piece.slot(row), writes.value(row));
                 first[slot] = first[slot].min(write);
                 last[slot] = last[slot].max(write);
@@ -427,6 +455,12 @@ impl Piece {
             Slots::From(slot) => slot + row - self.rows.start,
             Slots::Each(slots) => slots[row - self.rows.start] as usize,
         }
+    }
+
+    /// The rows of the piece at which a mask of its chunk is set.
+    fn marked(&self, mask: &BooleanBuffer) -> Vec<usize> {
+        let mask = mask.slice(self.rows.start, self.rows.len());
+        mask.set_indices().map(|place| self.rows.start + place).collect()
     }
 
     /// Whether rows of one node stand with the best first.

@@ -42,9 +42,19 @@ pub(crate) struct Chunk {
     pub(crate) write: Option<Int64Array>,
     writer: Writer,
     pub(crate) columns: Vec<Option<ArrayRef>>,
-    pub(crate) flags: Vec<Option<BooleanBuffer>>,
+    pub(crate) flags: Vec<Option<FlagRows>>,
     pub(crate) sets: Vec<Option<StringArray>>,
     pub(crate) labels: Vec<Option<DictionaryArray<Int32Type>>>,
+    /// The rows that only take a checkpoint's marker back, if there are any: they are no writing at their node.
+    pub(crate) withdrawn: Option<BooleanBuffer>,
+}
+
+/// The rows that answer a question.
+#[derive(Debug)]
+pub(crate) struct FlagRows {
+    pub(crate) yes: BooleanBuffer,
+    /// Those that take the answer back, if there are any.
+    pub(crate) no: Option<BooleanBuffer>,
 }
 
 /// Who wrote the rows.
@@ -64,6 +74,16 @@ impl Chunk {
         };
         Stamp { process: number(self.process.as_ref(), row), write: number(self.write.as_ref(), row), writer }
     }
+}
+
+/// Which rows of a column of truth values are true, and which false; `None` where it is no such column.
+fn truths(array: &ArrayRef) -> Option<FlagRows> {
+    let array = array.as_boolean_opt()?;
+    let (yes, no) = match array.nulls() {
+        Some(nulls) => (array.values() & nulls.inner(), &!array.values() & nulls.inner()),
+        None => (array.values().clone(), !array.values()),
+    };
+    Some(FlagRows { yes, no: (no.count_set_bits() > 0).then_some(no) })
 }
 
 fn number(array: Option<&Int64Array>, row: usize) -> Option<i64> {
@@ -130,6 +150,10 @@ impl ChunkMaker {
             flags: flags.collect::<Result<_, _>>()?,
             sets: sets.collect::<Result<_, _>>()?,
             labels: labels.collect::<Result<_, _>>()?,
+            withdrawn: match layout.withdrawn {
+                Some(place) => truths(&self.array(&batch, place)?).and_then(|rows| rows.no),
+                None => None,
+            },
             spans,
         })
     }
@@ -169,16 +193,15 @@ impl ChunkMaker {
         Ok(array.as_string::<i32>().clone())
     }
 
-    fn flag(&self, batch: &RecordBatch, flag: &Flag, place: Place) -> Result<BooleanBuffer, Fault> {
+    fn flag(&self, batch: &RecordBatch, flag: &Flag, place: Place) -> Result<FlagRows, Fault> {
         let array = self.array(batch, place)?;
         let rows = array.len();
         let bits = match (flag, place.column.value_type) {
             (Flag::True(_), ValueType::Bool) => {
-                let array = array.as_boolean();
-                return Ok(match array.nulls() {
-                    Some(nulls) => array.values() & nulls.inner(),
-                    None => array.values().clone(),
-                });
+                if let Some(rows) = truths(&array) {
+                    return Ok(rows);
+                }
+                Bits::new(rows)
             }
             (Flag::Present(_), _) => Bits::from_fn(rows, |row| array.is_valid(row)),
             (Flag::Equals(_, wanted), ValueType::Text) => {
@@ -192,7 +215,7 @@ impl ChunkMaker {
             }
             _ => Bits::new(rows),
         };
-        Ok(bits.into_buffer())
+        Ok(FlagRows { yes: bits.into_buffer(), no: None })
     }
 
     fn seqs(&self, batch: &RecordBatch) -> Result<ScalarBuffer<i64>, Fault> {

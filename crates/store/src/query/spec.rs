@@ -11,7 +11,7 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 
 use crate::published::{Column, PartSchema};
 use crate::query::scope::RecordScope;
-use crate::schema::{EXECUTION, NAME, NONCE, PROCESS, SEQ, TAG, WRITE, WRITER};
+use crate::schema::{CHECKPOINT, EXECUTION, NAME, NONCE, PROCESS, SEQ, TAG, WRITE, WRITER};
 
 /// What a fold produces for each node, beside its identity.
 #[derive(Clone, Debug, Default)]
@@ -29,10 +29,10 @@ pub(crate) struct FoldSpec {
     pub(crate) written: bool,
 }
 
-/// A question about the records of a node that one of them answers with yes.
+/// A question about the records of a node that one of them answers with yes, or takes back with no.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Flag {
-    /// The truth value is true.
+    /// The truth value is true, and no record that was written later takes it back with false.
     True(&'static str),
     /// The text is there.
     Present(&'static str),
@@ -122,6 +122,8 @@ pub(crate) struct Layout {
     pub(crate) flags: Vec<Option<Place>>,
     pub(crate) sets: Vec<Option<Place>>,
     pub(crate) labels: Vec<Option<Place>>,
+    /// The marker of checkpoints, where the records that take it back matter.
+    pub(crate) withdrawn: Option<Place>,
 }
 
 /// What need not be decoded because it is known.
@@ -178,7 +180,9 @@ impl Layout {
         let mut pick = |wanted: bool, name| if wanted { picker.pick(name) } else { None };
         let process = pick(spec.ranks() || !records.processes.is_empty(), PROCESS);
         let times = records.from.is_some() || records.until.is_some();
-        let write = pick(spec.ranks() || spec.written || times, WRITE);
+        let takes_back = |flag: &Flag| matches!(flag, Flag::True(column) if schema.column(column).is_some());
+        let ordered = spec.flags.iter().any(takes_back);
+        let write = pick(spec.ranks() || spec.written || times || ordered, WRITE);
         let writer = pick(spec.ranks() && !known.writer, WRITER);
         let execution = if records.executions.is_empty() { None } else { picker.pick(EXECUTION) };
         let tag = if records.tags.is_empty() { None } else { picker.pick(TAG) };
@@ -186,6 +190,7 @@ impl Layout {
         let flags = spec.flags.iter().map(|flag| picker.pick(flag.column())).collect();
         let sets = spec.sets.iter().map(|set| picker.pick(set)).collect();
         let labels = spec.labels.iter().map(|label| picker.pick(label)).collect();
+        let withdrawn = if spec.written { picker.pick(CHECKPOINT) } else { None };
         let (levels, leaves) = picker.levels()?;
         let layout = Layout {
             levels,
@@ -202,6 +207,7 @@ impl Layout {
             flags,
             sets,
             labels,
+            withdrawn,
         };
         Ok(layout)
     }
@@ -227,6 +233,7 @@ impl Layout {
             flags: Vec::new(),
             sets: Vec::new(),
             labels: Vec::new(),
+            withdrawn: None,
         })
     }
 }

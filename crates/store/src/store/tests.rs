@@ -245,6 +245,74 @@ fn store_7_leftovers_of_a_run_are_removed_wherever_they_stand() {
 }
 
 #[test]
+fn store_7_a_withdrawn_checkpoint_goes_and_its_node_stays() {
+    let root = TempDir::new().unwrap();
+    let store = open(&root, StoreOptions::default());
+    let save = |at: u64, fields: &[(&str, Scalar)]| {
+        let staged = store.stage_folder(&node(at), "checkpoint").unwrap();
+        fs::copy("Cargo.toml", staged.path().join("state")).unwrap();
+        staged.commit(Marker::Checkpoint, fields).unwrap();
+    };
+    save(0, &[("model/sha256", "a".into())]);
+    save(5, &[]);
+    store.artifact(&node(0), "summary", &[], &1).unwrap();
+    store.flush().unwrap();
+    store.value(&node(6), &[]).unwrap();
+    store.flush().unwrap();
+    let reader = store.reader();
+    let before = reader.runs().unwrap();
+    assert_eq!(before[0].checkpoints, [0, 5]);
+
+    // One without a checkpoint, and one twice, are no trouble.
+    assert_eq!(store.withdraw_checkpoints(&[node(0), node(6), node(0)]).unwrap(), 2);
+    assert_eq!(store.withdraw_checkpoints(&[node(0)]).unwrap(), 0, "it was withdrawn before");
+    assert_eq!(names(&folder(&root, &node(0))), ["nodespec.json", "summary.msgpack"]);
+    for closed in [false, true] {
+        let runs = reader.runs().unwrap();
+        assert_eq!((&runs[0].checkpoints, runs[0].written), (&vec![5], before[0].written), "{closed}");
+        assert!(reader.checkpoint(&node(0)).unwrap().is_none());
+        assert_eq!(reader.query().checkpoint().all().unwrap().value, [node(5)]);
+        assert_eq!(reader.resolve("latest").unwrap(), node(6), "the latest node is where it was");
+        let view = reader.node(&node(0)).unwrap().unwrap();
+        assert!(view.checkpoint.is_none() && view.artifacts.len() == 1);
+        assert_eq!(view.fields["model/sha256"], "a".into());
+        let sql = reader.sql("select checkpoint from nodes where seq = 0").unwrap();
+        assert_eq!(sql.rows().next().unwrap(), [Scalar::Bool(false)]);
+        if !closed {
+            store.close().unwrap();
+        }
+    }
+
+    // Saved again, it counts again.
+    let store = open(&root, StoreOptions::default());
+    let staged = store.stage_folder(&node(0), "checkpoint").unwrap();
+    staged.commit(Marker::Checkpoint, &[]).unwrap();
+    store.flush().unwrap();
+    assert!(reader.checkpoint(&node(0)).unwrap().is_some());
+    assert_eq!(reader.runs().unwrap()[0].checkpoints, [0, 5]);
+}
+
+#[test]
+fn store_7_a_withdrawal_that_was_interrupted_is_completed() {
+    let root = TempDir::new().unwrap();
+    let checkpoint = folder(&root, &node(0)).join("checkpoint");
+    {
+        let store = open(&root, StoreOptions::default());
+        let staged = store.stage_folder(&node(0), "checkpoint").unwrap();
+        fs::copy("Cargo.toml", staged.path().join("state")).unwrap();
+        staged.commit(Marker::Checkpoint, &[]).unwrap();
+        store.withdraw_checkpoints(&[node(0)]).unwrap();
+    }
+    // It died when the marker was gone and the files were not.
+    fs::create_dir(&checkpoint).unwrap();
+    fs::copy("Cargo.toml", checkpoint.join("state")).unwrap();
+    let store = open(&root, StoreOptions::default());
+    assert!(store.reader().checkpoint(&node(0)).unwrap().is_none(), "it does not count");
+    assert_eq!(store.remove_unmarked_checkpoints("a.b.run", "0123456789abcdef").unwrap(), 1);
+    assert!(!checkpoint.exists());
+}
+
+#[test]
 fn store_6_one_file_per_suffix_is_replaced_and_history_stays() {
     let root = TempDir::new().unwrap();
     let store = open(&root, StoreOptions::default());

@@ -41,6 +41,34 @@ fn runs_stand_by_their_first_record() {
 }
 
 #[test]
+fn store_7_the_record_of_a_checkpoint_that_was_written_last_decides() {
+    let mark = |seq, write, value| record("r", seq, write, &[(CHECKPOINT, Scalar::Bool(value))]);
+    let checkpoints = |parts: &[Vec<super::kit::Record>]| {
+        let mut root = Root::new();
+        for (index, records) in parts.iter().enumerate() {
+            root.part(&format!("part-{index}.parquet"), records, Style::default());
+        }
+        let runs = root.reader().runs().unwrap();
+        let found = root.reader().query().checkpoint().all().unwrap().value;
+        assert_eq!(found.iter().map(|node| node.seq()).collect::<Vec<_>>(), runs[0].checkpoints);
+        (runs[0].checkpoints.clone(), runs[0].written)
+    };
+    let records = [
+        // Withdrawn; withdrawn and saved again; a withdrawal that nothing preceded; saved twice.
+        (mark(0, 10, true), mark(0, 90, false)),
+        (mark(1, 80, false), mark(1, 81, true)),
+        (mark(2, 70, false), record("r", 2, 60, &[("x", Scalar::Int(1))])),
+        (mark(3, 50, true), mark(3, 51, true)),
+    ];
+    let one: Vec<_> = records.iter().flat_map(|(one, other)| [one.clone(), other.clone()]).collect();
+    let (first, second): (Vec<_>, Vec<_>) = records.into_iter().unzip();
+    let expected = (vec![1, 3], Some(81));
+    assert_eq!(checkpoints(&[one]), expected);
+    assert_eq!(checkpoints(&[first.clone(), second.clone()]), expected);
+    assert_eq!(checkpoints(&[second.clone(), first.clone(), second]), expected, "duplicates change nothing");
+}
+
+#[test]
 fn a_missing_root_gives_empty_answers_and_stays_missing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nothing");
