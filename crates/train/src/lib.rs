@@ -26,6 +26,8 @@
 //! - **TRAIN-3**: a checkpoint counts when its marker is published, and with it every earlier record; a folder
 //!   without a marker is removed by the next launch of its run, one with a marker is never overwritten.
 //! - **TRAIN-4**: no parameter is restored without its optimizer state unless the user asks for that.
+//! - **TRAIN-5**: a checkpoint is withdrawn only when the settings keep it no longer and a newer one is complete;
+//!   the newest, bases of branches and nodes with artifacts keep theirs, and no recorded value changes.
 //!
 //! # A run
 //!
@@ -71,6 +73,7 @@ mod prepare;
 mod progress;
 mod request;
 mod restore;
+mod retention;
 mod run;
 mod sample;
 mod saver;

@@ -23,6 +23,7 @@ use crate::prepare::Preparing;
 use crate::progress::{Event, Progress};
 use crate::request::{Status, TrainReport, TrainRequest};
 use crate::restore;
+use crate::retention::Retention;
 use crate::stop::Stop;
 use crate::trainer::{Rhythm, Tools, Trainer};
 
@@ -70,6 +71,8 @@ fn launch(
     origin.check_experiment(experiment.name())?;
     let settings = resolve(request, experiment, &origin)?;
     let rhythm = Rhythm::new(&settings)?;
+    // Refused now rather than when the first checkpoint is saved.
+    Retention::new(&settings)?;
     origin.check_steps(rhythm.steps)?;
     let name = origin.name(request, experiment);
     // Refused now rather than when the run has begun.

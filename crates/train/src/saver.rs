@@ -10,6 +10,7 @@ use waycairn_store::{Marker, ObjectStore, Scalar, StoreError};
 
 use crate::checkpoint::{self, Checkpoint, CheckpointError, Contents, Depth, TensorFile, Written};
 use crate::data::{Batch, digest_tensors};
+use crate::retention::Retention;
 
 /// The entry of a node's blob that holds its checkpoint.
 pub(crate) const ENTRY: &str = "checkpoint";
@@ -60,10 +61,12 @@ pub enum SaveError {
 ///
 /// A checkpoint is complete when its marker is published, and with it every earlier record: the
 /// thread writes the files, syncs and renames the folder, queues the marker, and flushes. It ends
-/// at each of those points without harm: a folder without a marker does not count.
+/// at each of those points without harm: a folder without a marker does not count. Then it withdraws the older
+/// checkpoints that the settings do not keep.
 #[derive(Debug)]
 pub(crate) struct Saver {
     store: Arc<ObjectStore>,
+    retention: Retention,
     running: Option<(Node, JoinHandle<Result<Written, SaveError>>)>,
 }
 
@@ -75,8 +78,8 @@ pub(crate) struct Saved {
 }
 
 impl Saver {
-    pub(crate) fn new(store: Arc<ObjectStore>) -> Self {
-        Self { store, running: None }
+    pub(crate) fn new(store: Arc<ObjectStore>, retention: Retention) -> Self {
+        Self { store, retention, running: None }
     }
 
     /// Waits for the save before, then starts this one and returns what was complete before.
@@ -88,11 +91,15 @@ impl Saver {
     ) -> Result<Option<Saved>, SaveError> {
         let before = self.wait()?;
         let store = Arc::clone(&self.store);
+        let retention = self.retention.clone();
         let thread = {
             let node = node.clone();
-            std::thread::Builder::new()
-                .name("waycairn-checkpoint".to_owned())
-                .spawn(move || save(&store, &node, &batch, contents))
+            std::thread::Builder::new().name("waycairn-checkpoint".to_owned()).spawn(move || {
+                let step = contents.state.step;
+                let written = save(&store, &node, &batch, contents)?;
+                retain(&retention, &store, &node, step);
+                Ok(written)
+            })
         };
         let thread = thread.map_err(|source| SaveError::Spawn { node: node.to_string(), source })?;
         self.running = Some((node, thread));
@@ -164,6 +171,16 @@ fn save(store: &ObjectStore, node: &Node, batch: &Batch, contents: Contents) -> 
         "checkpoint committed"
     );
     Ok(written)
+}
+
+/// Withdraws the checkpoints that the settings do not keep, now that a newer one is complete.
+///
+/// What cannot be withdrawn stays and is tried again after the next save: a run does not stop over it.
+fn retain(retention: &Retention, store: &ObjectStore, node: &Node, step: u64) {
+    if let Err(error) = retention.apply(store, node, step) {
+        let error: &dyn std::error::Error = &error;
+        tracing::warn!(node = %node, error, "older checkpoints could not be withdrawn");
+    }
 }
 
 /// The digests of a checkpoint's weights and of its moments, over tensors and not over file bytes, which differ

@@ -9,6 +9,8 @@ use std::fmt;
 
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
+use crate::retention::Best;
+
 /// The largest integer that RFC 8785 text keeps exactly (2^53 - 1).
 pub const LARGEST_INTEGER: u64 = (1 << 53) - 1;
 
@@ -103,6 +105,7 @@ enum Kind {
     Choice(&'static [&'static str]),
     Text,
     Pair { least: f64, below: f64 },
+    Best,
 }
 
 /// One setting of the schema.
@@ -159,6 +162,12 @@ impl Key {
     pub fn pair(path: &'static str, default: [f64; 2]) -> Self {
         let kind = Kind::Pair { least: 0.0, below: 1.0 };
         Self::new(path, kind, default.into())
+    }
+
+    /// Declares a rule for the best checkpoints: how many, by which field, and which end of it; a whole number
+    /// alone means the lowest validation loss.
+    pub(crate) fn best(path: &'static str) -> Self {
+        Self::new(path, Kind::Best, Value::Off).or_off()
     }
 
     fn new(path: &'static str, kind: Kind, default: Value) -> Self {
@@ -247,6 +256,10 @@ impl Key {
             Kind::Pair { least, below } => {
                 format!("two numbers, each at least {least} and below {below}")
             }
+            Kind::Best => {
+                "a whole number from 1 (the lowest val/loss), or \"COUNT FIELD min\" or \"COUNT FIELD max\""
+                    .to_owned()
+            }
         };
         if self.may_be_off {
             text.push_str(if text.is_empty() { "\"off\" alone" } else { ", or \"off\"" });
@@ -258,13 +271,15 @@ impl Key {
     pub(crate) fn read_toml(&self, value: &toml::Value) -> Option<Value> {
         let value = match (&self.kind, value) {
             (_, toml::Value::String(text)) if self.may_be_off && text == OFF => Value::Off,
-            (Kind::Integer { .. }, toml::Value::Integer(value)) => {
+            (Kind::Integer { .. } | Kind::Best, toml::Value::Integer(value)) => {
                 Value::Integer(u64::try_from(*value).ok()?)
             }
             (Kind::Number { .. }, toml::Value::Integer(value)) => Value::Number(*value as f64),
             (Kind::Number { .. }, toml::Value::Float(value)) => Value::Number(*value),
             (Kind::Switch, toml::Value::Boolean(value)) => Value::Switch(*value),
-            (Kind::Choice(_) | Kind::Text, toml::Value::String(text)) => Value::Text(text.clone()),
+            (Kind::Choice(_) | Kind::Text | Kind::Best, toml::Value::String(text)) => {
+                Value::Text(text.clone())
+            }
             (Kind::Pair { .. }, toml::Value::Array(items)) => {
                 let numbers: Vec<f64> = items
                     .iter()
@@ -290,6 +305,10 @@ impl Key {
             Kind::Number { .. } => Value::Number(text.replace('_', "").parse().ok()?),
             Kind::Switch => Value::Switch(text.parse().ok()?),
             Kind::Choice(_) | Kind::Text => Value::Text(bare.to_owned()),
+            Kind::Best => match bare.trim().parse() {
+                Ok(count) => Value::Integer(count),
+                Err(_) => Value::Text(bare.to_owned()),
+            },
             Kind::Pair { .. } => {
                 let inner = text.trim().trim_start_matches('[').trim_end_matches(']');
                 let numbers: Vec<f64> =
@@ -306,6 +325,7 @@ impl Key {
         let value = match value {
             Value::Number(number) => Value::Number(number + 0.0),
             Value::Pair(pair) => Value::Pair(pair.map(|number| number + 0.0)),
+            rule if self.kind == Kind::Best && rule != Value::Off => Best::normal(&rule)?,
             other => other,
         };
         let accepted = match (&self.kind, &value) {
@@ -314,7 +334,10 @@ impl Key {
             (Kind::Number { least, most }, Value::Number(value)) => {
                 value.is_finite() && value >= least && value <= most
             }
-            (Kind::Switch, Value::Switch(_)) | (Kind::Text, Value::Text(_)) => true,
+            (Kind::Switch, Value::Switch(_))
+            | (Kind::Text, Value::Text(_))
+            | (Kind::Best, Value::Text(_)) => true,
+            (Kind::Best, Value::Integer(count)) => *count <= LARGEST_INTEGER,
             (Kind::Choice(accepted), Value::Text(text)) => accepted.contains(&text.as_str()),
             (Kind::Pair { least, below }, Value::Pair(pair)) => {
                 pair.iter().all(|value| value >= least && value < below)

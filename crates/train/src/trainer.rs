@@ -14,6 +14,7 @@ use crate::job::Job;
 use crate::launch::peak_bytes;
 use crate::learner::{Draw, Learner};
 use crate::progress::{Event, Progress};
+use crate::retention::Retention;
 use crate::saver::{Saved, Saver};
 use crate::schedule::Schedule;
 use crate::settings::{Settings, SettingsError};
@@ -134,6 +135,7 @@ impl<'a> Trainer<'a> {
     /// Makes a trainer for a job that is set up.
     pub(crate) fn new(job: Job<TrainState>, tools: Tools<'a>) -> Result<Self, TrainError> {
         let rhythm = Rhythm::new(tools.settings)?;
+        let retention = Retention::new(tools.settings)?;
         let loader =
             Loader::new(Arc::clone(&tools.data), &tools.fingerprint, job.state()?.offset, job.view()?);
         let context = tools.fingerprint.context;
@@ -150,7 +152,7 @@ impl<'a> Trainer<'a> {
             Vec::new()
         };
         Ok(Self {
-            saver: Saver::new(Arc::clone(job.store())),
+            saver: Saver::new(Arc::clone(job.store()), retention),
             schedule: Schedule::new(tools.settings)?,
             meter: Meter::default(),
             updates: 0,

@@ -12,7 +12,7 @@ use crate::checkpoint::{CheckpointError, MODEL, OPTIMIZER, STATE};
 use crate::data::{Reading, Source, TextData};
 use crate::error::TrainError;
 use crate::origin::base_settings;
-use crate::{Base, Gpt};
+use crate::{Base, Gpt, SettingsError};
 
 /// A root with a text in it, and a request for a tiny model that uses everything that could break
 /// exactness: dropout, shuffling, a schedule, accumulation, clipping.
@@ -843,3 +843,6 @@ fn a_second_interrupt_stops_at_once_and_keeps_what_was_recorded() {
     assert_eq!(recorded.len(), 5);
     assert!(recorded[&4].contains_key("train/loss"));
 }
+
+#[path = "tests/retention.rs"]
+mod retention;

@@ -1,0 +1,210 @@
+//! Which checkpoints of a run are kept.
+//!
+//! The decision is pure: [`Retention::excess`] looks at a list of checkpoints. What it names is then looked at in
+//! the store, because some nodes keep their checkpoint whatever the settings say: bases of branches, and nodes
+//! that an analysis left something at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use waycairn_dag::Node;
+use waycairn_store::{ObjectStore, QueryError, Scalar, StoreError};
+
+use crate::schema::Value;
+use crate::settings::{Settings, SettingsError};
+
+/// The field that `keep_best` ranks by when it is given a number alone.
+const DEFAULT_METRIC: &str = "val/loss";
+
+/// Which checkpoints a launch keeps. The newest is always among them: a run goes on from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Retention {
+    last: Option<u64>,
+    every: Option<u64>,
+    best: Option<Best>,
+}
+
+/// The best checkpoints by one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Best {
+    count: u64,
+    metric: String,
+    highest: bool,
+}
+
+/// A checkpoint that may be kept or not.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Candidate {
+    pub(crate) seq: u64,
+    /// The step that was done at it.
+    pub(crate) step: u64,
+    /// What `keep_best` ranks by.
+    pub(crate) metric: Option<f64>,
+}
+
+impl Best {
+    /// Reads what [`Best::normal`] made.
+    fn of(value: &Value) -> Option<Best> {
+        match value {
+            Value::Integer(count) if *count > 0 => {
+                Some(Best { count: *count, metric: DEFAULT_METRIC.to_owned(), highest: false })
+            }
+            Value::Text(text) => {
+                let (count, rest) = text.trim().split_once(char::is_whitespace)?;
+                let (metric, order) = rest.trim().rsplit_once(char::is_whitespace)?;
+                let count = count.parse().ok().filter(|count| *count > 0)?;
+                let highest = match order {
+                    "min" => false,
+                    "max" => true,
+                    _ => return None,
+                };
+                let metric = metric.trim();
+                (!metric.is_empty()).then(|| Best { count, metric: metric.to_owned(), highest })
+            }
+            _ => None,
+        }
+    }
+
+    /// The one way to write a rule, so that two that mean the same are the same setting; `None` for what is no
+    /// rule.
+    pub(crate) fn normal(value: &Value) -> Option<Value> {
+        let Best { count, metric, highest } = Best::of(value)?;
+        Some(if metric == DEFAULT_METRIC && !highest {
+            Value::Integer(count)
+        } else {
+            Value::Text(format!("{count} {metric} {}", if highest { "max" } else { "min" }))
+        })
+    }
+}
+
+impl Retention {
+    /// Reads `keep_last`, `keep_every` and `keep_best`.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Conflict`] when `keep_best` ranks by the validation loss and nothing validates.
+    pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
+        let best = settings.get("keep_best").and_then(Best::of);
+        if let Some(best) = &best
+            && best.metric == DEFAULT_METRIC
+            && settings.optional_integer("eval_every")?.is_none()
+        {
+            return Err(SettingsError::Conflict {
+                what: format!(
+                    "`keep_best` ranks by `{DEFAULT_METRIC}`, which `eval_every = \"off\"` never records"
+                ),
+                next: "set `eval_every`, or name another field, as in `keep_best = \"3 train/loss min\"`"
+                    .to_owned(),
+            });
+        }
+        Ok(Self {
+            last: settings.optional_integer("keep_last")?,
+            every: settings.optional_integer("keep_every")?,
+            best,
+        })
+    }
+
+    /// Whether every checkpoint is kept.
+    pub(crate) fn is_off(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The checkpoints that no rule keeps, rising. Of two that rank alike the later one is the better: it is
+    /// trained longer.
+    pub(crate) fn excess(&self, candidates: &[Candidate]) -> Vec<u64> {
+        if self.is_off() {
+            return Vec::new();
+        }
+        let mut kept = BTreeSet::new();
+        let mut newest: Vec<&Candidate> = candidates.iter().collect();
+        newest.sort_by_key(|candidate| std::cmp::Reverse(candidate.seq));
+        let last = usize::try_from(self.last.unwrap_or(1).max(1)).unwrap_or(usize::MAX);
+        kept.extend(newest.iter().take(last).map(|candidate| candidate.seq));
+        if let Some(every) = self.every {
+            kept.extend(newest.iter().filter(|one| one.step.is_multiple_of(every)).map(|one| one.seq));
+        }
+        if let Some(best) = &self.best {
+            let metric = |one: &&Candidate| {
+                one.metric.filter(|metric| !metric.is_nan()).map(|metric| (metric, one.seq))
+            };
+            let mut ranked: Vec<(f64, u64)> = newest.iter().filter_map(metric).collect();
+            // Stable, so the newest stands first among equals.
+            ranked.sort_by(|(one, _), (other, _)| {
+                let rising = one.total_cmp(other);
+                if best.highest { rising.reverse() } else { rising }
+            });
+            let count = usize::try_from(best.count).unwrap_or(usize::MAX);
+            kept.extend(ranked.into_iter().take(count).map(|(_, seq)| seq));
+        }
+        let mut excess: Vec<u64> =
+            candidates.iter().map(|one| one.seq).filter(|seq| !kept.contains(seq)).collect();
+        excess.sort_unstable();
+        excess
+    }
+
+    /// Withdraws the checkpoints of a run that no rule keeps, after one was saved at `node` by step `step`.
+    /// Returns the nodes that lost theirs.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]; the run is as good as before, and the next save tries again.
+    pub(crate) fn apply(&self, store: &ObjectStore, node: &Node, step: u64) -> Result<Vec<Node>, StoreError> {
+        if self.is_off() {
+            return Ok(Vec::new());
+        }
+        let candidates = self.candidates(store, node, step)?;
+        let mut withdrawn = Vec::new();
+        for seq in self.excess(&candidates) {
+            if let Ok(node) = node.at(seq)
+                && !is_held(store, &node)?
+            {
+                withdrawn.push(node);
+            }
+        }
+        store.withdraw_checkpoints(&withdrawn)?;
+        Ok(withdrawn)
+    }
+
+    /// The checkpoints of the run of `node`. In one run steps and positions rise together.
+    fn candidates(&self, store: &ObjectStore, node: &Node, step: u64) -> Result<Vec<Candidate>, QueryError> {
+        let reader = store.reader();
+        let marked = || {
+            let mut query = reader.query();
+            query.name(node.name()).nonce(node.nonce()).checkpoint();
+            query
+        };
+        let mut metrics = BTreeMap::new();
+        if let Some(best) = &self.best {
+            // Nodes without the field have no row here.
+            let key = format!("field:{}", best.metric);
+            for row in marked().has(&best.metric).select(&[&key])?.value {
+                metrics.insert(row.node.seq(), row.fields.values().find_map(number));
+            }
+        }
+        let candidate = |marked: &Node| Candidate {
+            seq: marked.seq(),
+            step: (step + marked.seq()).saturating_sub(node.seq()),
+            metric: metrics.get(&marked.seq()).copied().flatten(),
+        };
+        Ok(marked().all()?.value.iter().map(candidate).collect())
+    }
+}
+
+fn number(value: &Scalar) -> Option<f64> {
+    match value {
+        Scalar::Float(value) => Some(*value),
+        #[expect(clippy::cast_precision_loss, reason = "a rank among metrics, not an identity")]
+        Scalar::Int(value) => Some(*value as f64),
+        _ => None,
+    }
+}
+
+/// Whether something else needs the checkpoint: a branch began at it, or something is attached to its node.
+fn is_held(store: &ObjectStore, node: &Node) -> Result<bool, QueryError> {
+    let Some(view) = store.reader().node(node)? else { return Ok(false) };
+    let branched = view.children.iter().any(|child| !child.same_run(node));
+    Ok(branched || !view.artifacts.is_empty() || !view.files.is_empty())
+}
+
+#[cfg(test)]
+#[path = "retention/tests.rs"]
+mod tests;

@@ -1,0 +1,109 @@
+//! Which checkpoints stay while a run goes on.
+
+use super::*;
+
+/// The positions that have a checkpoint's folder.
+fn folders(root: &Path, report: &TrainReport) -> Vec<u64> {
+    let folder = |seq: &u64| {
+        let address = report.node.at(*seq).unwrap().address();
+        root.join("objects/blobs").join(address.as_str()).join("checkpoint").is_dir()
+    };
+    (0..=report.node.seq()).filter(folder).collect()
+}
+
+#[test]
+fn train_5_the_newest_checkpoints_stay_and_no_number_changes() {
+    let rig = Rig::new();
+    let all = run(&rig.request("all", &[("steps", "12")]));
+    let kept = run(&rig.request("kept", &[("steps", "12"), ("keep_last", "2")]));
+    let (all_root, kept_root) = (rig.root("all"), rig.root("kept"));
+    assert_eq!(checkpoints(&all_root, &all), [1, 3, 5, 7, 9, 11]);
+    assert_eq!(checkpoints(&kept_root, &kept), [9, 11]);
+    assert_eq!(folders(&kept_root, &kept), [9, 11]);
+    assert_eq!(computed(&kept_root, "run"), computed(&all_root, "run"));
+    assert_eq!(final_weights(&kept_root, &kept), final_weights(&all_root, &all));
+    // What else was recorded at a node stays, and the newest node is still the newest.
+    let first = kept.node.at(1).unwrap();
+    assert!(field(&kept_root, &first, "data/batch_sha256").is_some());
+    let reader = ObjectReader::open(&kept_root).unwrap();
+    assert_eq!(reader.resolve("latest").unwrap(), kept.node);
+    assert!(reader.node(&first).unwrap().unwrap().checkpoint.is_none());
+}
+
+#[test]
+fn train_5_a_run_that_is_stopped_keeps_what_it_goes_on_from() {
+    let rig = Rig::new();
+    let sets = [("steps", "12"), ("keep_last", "1")];
+    let whole = run(&rig.request("whole", &sets));
+    let request = rig.request("stopped", &sets);
+    let root = rig.root("stopped");
+    for step in [1, 3, 4, 7] {
+        let report = run_until(&request, step);
+        assert_eq!(checkpoints(&root, &report), [step - 1], "after step {step}");
+    }
+    let report = run(&request);
+    assert_eq!(folders(&root, &report), [11]);
+    assert_eq!(final_weights(&root, &report), final_weights(&rig.root("whole"), &whole));
+    assert_eq!(computed(&root, "run"), computed(&rig.root("whole"), "run"));
+}
+
+#[test]
+fn train_5_bases_of_branches_and_nodes_with_artifacts_stay() {
+    let rig = Rig::new();
+    let sets = [("steps", "12"), ("keep_last", "1")];
+    let request = rig.request("a", &sets);
+    let root = rig.root("a");
+    let branched = run_until(&request, 2);
+    let mut branch = rig.request("a", &[("steps", "5")]);
+    branch.name = Some("branch".to_owned());
+    branch.base = Base::Branch(branched.node.clone());
+    run(&branch);
+    let attached = run_until(&request, 5);
+    assert_eq!(checkpoints(&root, &attached), [1, 4], "the base of the branch stayed");
+    let store = ObjectStore::open(&root, StoreOptions::default()).unwrap();
+    store.artifact(&attached.node, "summary", &[], &1).unwrap();
+    store.close().unwrap();
+    let report = run(&request);
+    assert_eq!(checkpoints(&root, &report), [1, 4, 11]);
+    assert_eq!(folders(&root, &report), [1, 4, 11]);
+}
+
+#[test]
+fn train_5_every_nth_and_the_best_stay() {
+    let rig = Rig::new();
+    let every = run(&rig.request("every", &[("steps", "11"), ("keep_every", "4")]));
+    assert_eq!(checkpoints(&rig.root("every"), &every), [3, 7, 10], "steps 4 and 8, and the newest");
+
+    let sets = [("steps", "12"), ("eval_every", "2"), ("learning_rate", "0.5"), ("warmup", "0")];
+    let best = run(&rig.request("best", &[&sets[..], &[("keep_best", "2")]].concat()));
+    let root = rig.root("best");
+    let reader = ObjectReader::open(&root).unwrap();
+    let rows = reader.query().has("val/loss").select(&["val/loss"]).unwrap().value;
+    let mut ranked: Vec<(f64, u64)> = rows
+        .iter()
+        .map(|row| match row.fields["val/loss"] {
+            Scalar::Float(loss) => (loss, row.node.seq()),
+            _ => panic!("a loss is a float"),
+        })
+        .collect();
+    assert_eq!(ranked.len(), 6);
+    ranked.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(&one.1)));
+    let mut expected: Vec<u64> = ranked.iter().take(2).map(|(_, seq)| *seq).chain([11]).collect();
+    expected.sort_unstable();
+    expected.dedup();
+    assert_eq!(checkpoints(&root, &best), expected);
+
+    // A field that is not recorded ranks nothing, so only the newest is left.
+    let none = run(&rig.request("none", &[("keep_best", "3 eval/accuracy max")]));
+    assert_eq!(checkpoints(&rig.root("none"), &none), [5]);
+}
+
+#[test]
+fn train_5_a_rule_that_can_keep_nothing_is_refused_at_once() {
+    let rig = Rig::new();
+    let error = fail(&rig.request("a", &[("keep_best", "2"), ("eval_every", "off")]));
+    assert!(error.to_string().contains("keep_best"), "{error}");
+    let error = fail(&rig.request("a", &[("keep_last", "0")]));
+    assert!(matches!(error, TrainError::Settings(SettingsError::BadValue { .. })), "{error}");
+    assert!(!rig.root("a").exists());
+}
