@@ -1,6 +1,6 @@
 //! The commit of a file or folder: temporary name, bytes, sync, rename, sync above.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -127,6 +127,35 @@ impl StagedFile {
         Ok(committed)
     }
 
+    /// Gives the file its name as [`commit`](Self::commit) does, and keeps what had the name before, so that the
+    /// commit can be taken back while others that belong to it may still fail.
+    ///
+    /// # Errors
+    ///
+    /// As `commit`; but after any error the name means what it meant before, unless that could not be restored.
+    ///
+    /// # Durability
+    ///
+    /// As for `commit`. A process that dies before it drops the [`Revocable`] leaves the new bytes under the name,
+    /// and the old ones under a temporary name.
+    pub fn commit_revocable(self) -> Result<Revocable, CommitError> {
+        let durability = self.durability;
+        let (temporary, target) = self.finish()?;
+        let before = keep_before(&target, durability)?;
+        system::rename(temporary.path(), &target).map_err(|source| refused(&target, source))?;
+        temporary.keep();
+        let committed = Revocable { target, before, durability };
+        match sync_above(&committed.target, durability) {
+            Ok(()) => Ok(committed),
+            Err(error) => {
+                if let Err(again) = committed.revoke() {
+                    tracing::error!(error = %again, "a failed commit could not be taken back");
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Bytes before names: after this the temporary file is complete, and durable where that was asked for.
     fn finish(self) -> Result<(Temporary, PathBuf), CommitError> {
         let Self { file, temporary, target, durability } = self;
@@ -136,6 +165,87 @@ impl StagedFile {
         system::close(file, temporary.path());
         Ok((temporary, target))
     }
+}
+
+/// Is a commit of a file that can still be taken back. Dropped, the commit stays.
+///
+/// ```
+/// # use std::io::Write;
+/// # use waycairn_durable::{Durability, StagedFile, write_file};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let root = tempfile::tempdir()?;
+/// let note = root.path().join("note");
+/// write_file(&note, b"first", Durability::State)?;
+/// let mut staged = StagedFile::create(&note, Durability::State)?;
+/// staged.write_all(b"second")?;
+/// let committed = staged.commit_revocable()?;
+/// assert_eq!(std::fs::read(&note)?, b"second");
+/// committed.revoke()?;
+/// assert_eq!(std::fs::read(&note)?, b"first");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "dropped, the commit stays"]
+pub struct Revocable {
+    target: PathBuf,
+    /// A second name of the file that had the name before, or a copy of it.
+    before: Option<Temporary>,
+    durability: Durability,
+}
+
+impl Revocable {
+    /// Gives the name back to the file that had it before, or takes it away if none had it.
+    ///
+    /// # Errors
+    ///
+    /// [`CommitError::Io`]. What could not be restored stays beside the target, under its temporary name.
+    ///
+    /// # Durability
+    ///
+    /// As the [`Durability`] says that the file was made with.
+    pub fn revoke(self) -> Result<(), CommitError> {
+        let Self { target, before, durability } = self;
+        match before {
+            Some(before) => {
+                let renamed = system::rename(before.path(), &target);
+                // Even if that failed: it may be the only name of these bytes.
+                before.keep();
+                renamed.map_err(CommitError::io("restore the file", &target))?;
+            }
+            None => system::remove_file(&target)?,
+        }
+        sync_above(&target, durability)
+    }
+}
+
+/// Gives the file that has a name a second, temporary one; `None` if there is no file to keep.
+fn keep_before(target: &Path, durability: Durability) -> Result<Option<Temporary>, CommitError> {
+    match fs::symlink_metadata(target) {
+        // No file replaces a folder: the rename will say so.
+        Ok(metadata) if metadata.is_dir() => return Ok(None),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(CommitError::io("look at", target)(source)),
+    }
+    let path = temporary::beside(target)?;
+    let linked = system::link(target, &path);
+    let kept = Temporary::new(path, Kind::File);
+    if linked.is_ok() {
+        return Ok(Some(kept));
+    }
+    // No hard links here, or none to a file of somebody else: a copy does it too.
+    let mut old = match File::open(target) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        old => old.map_err(CommitError::io("open the file", target))?,
+    };
+    let mut copy = system::create_file(kept.path())?;
+    fault::step("file.write", kept.path());
+    io::copy(&mut old, &mut copy).map_err(CommitError::io("copy the file", target))?;
+    if durability == Durability::State {
+        system::sync_file(&copy, kept.path())?;
+    }
+    Ok(Some(kept))
 }
 
 impl Write for StagedFile {

@@ -67,7 +67,7 @@ mod temporary;
 pub mod time;
 mod version;
 
-pub use commit::{Committed, Durability, StagedDir, StagedFile, write_file};
+pub use commit::{Committed, Durability, Revocable, StagedDir, StagedFile, write_file};
 pub use digest::{Digest, DigestWriter, Hasher};
 pub use error::{CommitError, DigestError, LockError, MapError, ReadError, VersionError};
 pub use folder::{create_dir_all, remove_dir_all, remove_file, rename};

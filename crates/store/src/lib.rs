@@ -32,7 +32,8 @@
 //! - `STORE-5`: what restricts records comes before the fold, predicates see folded values, one question uses one
 //!   listing, and nothing is interpolated.
 //! - `STORE-6`: an artifact is one file per suffix and node, replaced whole; the fields of earlier records stay; an
-//!   attachment is announced whole or not at all.
+//!   attachment is announced whole or not at all, one that fails changes nothing, and a result file that no record
+//!   announces is shown to nobody.
 //! - `STORE-7`: a marker record is queued only after the bytes that it marks are durable; recorded paths are
 //!   relative, so a copied root resolves; an entry is never replaced; a marker is taken back, durably, before its
 //!   bytes go.

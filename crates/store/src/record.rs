@@ -1,16 +1,18 @@
 //! Node artifacts: named payloads and result files beside a node, written by a thread of their own.
 //!
 //! The payload and the node are captured at the call. The thread writes every file of a job under a hidden
-//! name, syncs them all, renames them, and only then queues the one record that announces them. The states
-//! that a crash can leave:
+//! name, syncs them all, renames them, and only then queues the one record that announces them. What a rename
+//! replaces is kept under a hidden name until the record is queued, so a failure anywhere before that puts every
+//! name back to what it meant. The states that a crash can leave:
 //!
 //! | it ended | then |
 //! | --- | --- |
 //! | before the first rename | hidden names, reaped by age; what was announced before is intact |
-//! | among the renames | some payloads of the job are new, without their record; each file is whole |
-//! | after the renames, before the record was durable | payloads are new, the scalars of the record are missing |
+//! | among the renames, or before the record was durable | each file is whole; a payload or result file that was announced before may have its new bytes already, a name that no record announces is shown to nobody |
+//!
+//! So that a reader can tell which result files are announced, their record names them: see [`FILES`].
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::Write as _;
 use std::mem;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -19,11 +21,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use waycairn_dag::Node;
-use waycairn_durable::{Durability, StagedFile, fault};
+use waycairn_durable::{Durability, Revocable, StagedFile, fault};
 
 use crate::blob::{Blobs, PAYLOAD_SUFFIX, check_file_name, check_name};
 use crate::error::StoreError;
-use crate::field::Scalar;
+use crate::field::{MAX_FIELD_NAME_BYTES, Scalar};
 use crate::queue::{Origin, Queue};
 use crate::retry::{Failed, RetryPolicy, retry};
 use crate::row::{Marks, check_fields};
@@ -35,12 +37,21 @@ const MAX_WAITING_BYTES: usize = 256 * 1024 * 1024;
 /// How long a call waits for room.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// What an analysis leaves at a node: all of it is committed, or none is announced.
+/// What the field ends in that names the result files of a record, joined by [`ARTIFACT_SEPARATOR`]. It begins with
+/// what the names of the files have before their first dot, by custom the name of the analysis.
+pub(crate) const FILES: &str = "/result_files";
+
+/// What the field ends in that tells which plugin attached something. A record with it says which result files it
+/// announces even if there are none.
+pub(crate) const PLUGIN: &str = "/plugin";
+
+/// What an analysis leaves at a node: all of it is committed, or nothing changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attachment {
     /// Suffixes, each with its payload as MessagePack.
     pub artifacts: Vec<(String, Vec<u8>)>,
-    /// Result files by their names in the blob folder, by custom `<analysis>.<name>.<extension>`.
+    /// Result files by their names in the blob folder, by custom `<analysis>.<name>.<extension>`. The record names
+    /// them in the field `<analysis>/result_files`, which therefore cannot be among `fields`.
     pub files: Vec<(String, Vec<u8>)>,
     /// Fields of the record that announces them.
     pub fields: Vec<(String, Scalar)>,
@@ -80,6 +91,8 @@ impl Job {
             check_file_name(name)?;
             once("file", name)?;
         }
+        let mut fields = fields;
+        fields.extend(file_fields(&files, &fields));
         check_fields(&borrowed(&fields))?;
         let suffixes = artifacts.iter().map(|(suffix, _)| suffix.clone()).collect();
         let payloads = artifacts.into_iter().map(|(suffix, bytes)| (suffix + PAYLOAD_SUFFIX, bytes));
@@ -280,8 +293,9 @@ impl Shared {
 
     fn write(&self, job: &Job) -> Result<(), StoreError> {
         let mut marks = Marks::default();
+        let mut committed = Vec::new();
         if !job.files.is_empty() {
-            retry(&self.retry, thread::sleep, || self.commit_files(job))?;
+            committed = retry(&self.retry, thread::sleep, || self.commit_files(job))?;
             marks.blob = true;
             marks.record = true;
         }
@@ -289,13 +303,21 @@ impl Shared {
             marks.artifact = Some(job.suffixes.join(ARTIFACT_SEPARATOR).into());
         }
         fault::point("store.artifact.record");
-        self.queue.push(&job.node, &borrowed(&job.fields), Some(Box::new(marks)), Origin::Artifact)?;
+        let record =
+            self.queue.push(&job.node, &borrowed(&job.fields), Some(Box::new(marks)), Origin::Artifact);
+        if let Err(error) = record {
+            // Nothing will announce these files.
+            take_back(committed);
+            return Err(error.into());
+        }
+        drop(committed);
         tracing::debug!(node = %job.node, artifact = job.title(), bytes = job.bytes(), "artifact committed");
         Ok(())
     }
 
-    /// Every file is durable under its hidden name before the first becomes visible.
-    fn commit_files(&self, job: &Job) -> Result<(), Failed> {
+    /// Every file is durable under its hidden name before the first becomes visible. After an error every name means
+    /// what it meant before.
+    fn commit_files(&self, job: &Job) -> Result<Vec<Revocable>, Failed> {
         let stage = |folder: &std::path::Path| {
             let files = job.files.iter();
             files.map(|(name, _)| StagedFile::create(&folder.join(name), Durability::State)).collect()
@@ -308,11 +330,18 @@ impl Shared {
             })?;
         }
         self.blobs.describe(&job.node).map_err(Failed::write)?;
+        let mut committed = Vec::with_capacity(staged.len());
         for file in staged {
             fault::point("store.artifact.commit");
-            file.commit().map_err(Failed::write)?;
+            match file.commit_revocable() {
+                Ok(file) => committed.push(file),
+                Err(error) => {
+                    take_back(committed);
+                    return Err(Failed::write(error));
+                }
+            }
         }
-        Ok(())
+        Ok(committed)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -351,6 +380,42 @@ impl Failures {
     }
 }
 
+/// Puts names back to what they meant, the last one first. What cannot be put back is told: the error that made it
+/// necessary is the one to return.
+fn take_back(committed: Vec<Revocable>) {
+    for file in committed.into_iter().rev() {
+        if let Err(error) = file.revoke() {
+            tracing::error!(error = %error, cause = ?error, "a file of an attachment that failed could not be put back");
+        }
+    }
+}
+
+/// The fields by which a record names its result files. What a plugin attached has one in any case, so that no file
+/// is taken for one of its.
+fn file_fields(files: &[(String, Vec<u8>)], fields: &[(String, Scalar)]) -> Vec<(String, Scalar)> {
+    let mut lists: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (key, _) in fields {
+        if let Some(analysis) = key.strip_suffix(PLUGIN)
+            && analysis.len() + FILES.len() <= MAX_FIELD_NAME_BYTES
+        {
+            lists.entry(analysis).or_default();
+        }
+    }
+    for (name, _) in files {
+        let analysis = name.split_once('.').map_or(name.as_str(), |(analysis, _)| analysis);
+        lists.entry(analysis).or_default().push(name);
+    }
+    let separator = ARTIFACT_SEPARATOR.to_string();
+    let field = |(analysis, mut names): (&str, Vec<&str>)| {
+        names.sort_unstable();
+        (format!("{analysis}{FILES}"), Scalar::Text(names.join(&separator)))
+    };
+    lists.into_iter().map(field).collect()
+}
+
 fn borrowed(fields: &[(String, Scalar)]) -> Vec<(&str, Scalar)> {
     fields.iter().map(|(key, value)| (key.as_str(), value.clone())).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! Everything about one node: its values, its neighbours, its files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,13 +16,14 @@ use crate::query::{
     nearest,
 };
 use crate::reader::{ObjectReader, children};
+use crate::record::{FILES, PLUGIN};
 use crate::schema::{ARTIFACT, ARTIFACT_SEPARATOR, BLOB, CHECKPOINT, FINISHED, PARENT, RECORD};
 
 /// The file inside a checkpoint that is written last.
 const MANIFEST: &str = "manifest.json";
 
-/// What the field that tells which plugin attached an artifact ends in, and that of its version.
-const PLUGIN: (&str, &str) = ("/plugin", "/plugin_version");
+/// What the field that tells the version of the plugin ends in.
+const PLUGIN_VERSION: &str = "/plugin_version";
 
 /// Everything about one node.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +45,7 @@ pub struct NodeView {
     pub checkpoint: Option<CheckpointInfo>,
     /// Its artifacts, by suffix.
     pub artifacts: Vec<ArtifactInfo>,
-    /// The other files of the blob's folder, where a record announces files: names and sizes in bytes, by name.
+    /// The result files that records of it announce and that are there: names and sizes in bytes, by name.
     pub files: Vec<(String, u64)>,
     /// Whether a record of it says that its run ended as planned.
     pub finished: bool,
@@ -132,9 +133,42 @@ struct Recorded {
     parents: BTreeMap<Address, Node>,
     checkpoint: bool,
     finished: bool,
-    /// Some record announces payloads or result files.
-    announces: bool,
+    files: AnnouncedFiles,
     announced: BTreeMap<String, Announcement>,
+}
+
+/// Which result files records announce.
+#[derive(Debug, Default)]
+struct AnnouncedFiles {
+    names: BTreeSet<String>,
+    /// From records that do not name their files, as the first writers made them: beginnings of their names.
+    beginnings: BTreeSet<String>,
+}
+
+impl AnnouncedFiles {
+    fn has(&self, name: &str) -> bool {
+        self.names.contains(name) || self.beginnings.iter().any(|beginning| name.starts_with(beginning))
+    }
+
+    /// Adds what one record that announces something says, of which these are the texts by key.
+    fn add<'a>(&mut self, texts: impl Iterator<Item = (&'a str, String)>, artifacts: bool) {
+        let (mut named, mut plugins) = (false, Vec::new());
+        for (key, text) in texts {
+            if key.ends_with(FILES) {
+                named = true;
+                self.names.extend(text.split(ARTIFACT_SEPARATOR).map(str::to_owned));
+            } else if let Some(analysis) = key.strip_suffix(PLUGIN) {
+                plugins.push(format!("{analysis}."));
+            }
+        }
+        match (named, plugins.is_empty()) {
+            (true, _) => {}
+            (false, false) => self.beginnings.extend(plugins),
+            // It announces something, and no artifact.
+            (false, true) if !artifacts => drop(self.beginnings.insert(String::new())),
+            (false, true) => {}
+        }
+    }
 }
 
 /// The record that announces an artifact.
@@ -172,7 +206,7 @@ pub(crate) fn view(reader: &ObjectReader, set: &PartSet, node: &Node) -> Result<
                     });
                 }
             }
-            None if name != NODESPEC && recorded.announces => files.push((name, bytes)),
+            None if name != NODESPEC && recorded.files.has(&name) => files.push((name, bytes)),
             None => {}
         }
     }
@@ -234,7 +268,10 @@ fn recorded(set: &PartSet, node: &Node) -> Result<Recorded, Fault> {
     let parents = spec.set(PARENT);
     let checkpoint = spec.flag(&Flag::True(CHECKPOINT));
     let finished = spec.flag(&Flag::True(FINISHED));
-    let announces = spec.flag(&Flag::True(RECORD));
+    let announces = spec.column(RECORD);
+    let telling = |key: &str| key.ends_with(FILES) || key.ends_with(PLUGIN) || key.ends_with(PLUGIN_VERSION);
+    let telling: Vec<(usize, &str)> =
+        keys.iter().enumerate().map(|(index, key)| (index, &**key)).filter(|(_, key)| telling(key)).collect();
     let plan = FoldPlan::new(set, spec, IdentityScope::node(node), RecordScope::default(), 1)?;
     let seq = i64::try_from(node.seq()).unwrap_or(i64::MAX);
     let found = fold_ranges(&Arc::new(plan), Threads(1), None, |block, recorded: &mut Recorded| {
@@ -255,11 +292,17 @@ fn recorded(set: &PartSet, node: &Node) -> Result<Recorded, Fault> {
         }
         recorded.checkpoint = block.flag(checkpoint).get(slot);
         recorded.finished = block.flag(finished).get(slot);
-        recorded.announces = block.flag(announces).get(slot);
         // The best record first; of two that announce one artifact, that is the one whose payload stayed.
         for record in records {
-            let Some(suffixes) = text(block.value(record, artifact)) else { continue };
-            let announcement = announcement(block, record, &keys);
+            let suffixes = text(block.value(record, artifact));
+            if matches!(block.value(record, announces), Some(Scalar::Bool(true))) {
+                let texts = telling
+                    .iter()
+                    .filter_map(|(index, key)| Some((*key, text(block.value(record, *index))?)));
+                recorded.files.add(texts, suffixes.is_some());
+            }
+            let Some(suffixes) = suffixes else { continue };
+            let announcement = announcement(block, record, &telling);
             for suffix in suffixes.split(ARTIFACT_SEPARATOR) {
                 recorded.announced.entry(suffix.to_owned()).or_insert_with(|| announcement.clone());
             }
@@ -269,12 +312,16 @@ fn recorded(set: &PartSet, node: &Node) -> Result<Recorded, Fault> {
     Ok(found.into_iter().find(|recorded| recorded.found).unwrap_or_default())
 }
 
-fn announcement(block: &Block, record: (usize, usize), keys: &[Arc<str>]) -> Announcement {
+fn announcement(block: &Block, record: (usize, usize), keys: &[(usize, &str)]) -> Announcement {
     let ending = |ending: &str| {
-        let ends = |(_, key): &(usize, &Arc<str>)| key.ends_with(ending);
-        keys.iter().enumerate().filter(ends).find_map(|(index, _)| text(block.value(record, index)))
+        let ends = |(_, key): &&(usize, &str)| key.ends_with(ending);
+        keys.iter().filter(ends).find_map(|(index, _)| text(block.value(record, *index)))
     };
-    Announcement { written: block.write(record), plugin: ending(PLUGIN.0), plugin_version: ending(PLUGIN.1) }
+    Announcement {
+        written: block.write(record),
+        plugin: ending(PLUGIN),
+        plugin_version: ending(PLUGIN_VERSION),
+    }
 }
 
 fn text(value: Option<Scalar>) -> Option<String> {

@@ -281,3 +281,45 @@ fn a_relative_target_without_a_folder_is_in_the_current_one() {
     assert_eq!(system::parent(Path::new("data")).unwrap(), Path::new("."));
     assert_eq!(temporary::beside(Path::new("data")).unwrap().parent().unwrap(), Path::new("."));
 }
+
+#[test]
+fn a_revoked_commit_leaves_every_name_as_it_was() {
+    let root = tempfile::tempdir().unwrap();
+    let (old, new) = (root.path().join("old"), root.path().join("new"));
+    write_file(&old, b"before", Durability::State).unwrap();
+    let commit = |target: &Path| {
+        let mut staged = StagedFile::create(target, Durability::State).unwrap();
+        staged.write_all(b"after").unwrap();
+        staged.commit_revocable()
+    };
+    let committed = [commit(&old).unwrap(), commit(&new).unwrap()];
+    assert_eq!((fs::read(&old).unwrap(), fs::read(&new).unwrap()), (b"after".to_vec(), b"after".to_vec()));
+    for committed in committed {
+        committed.revoke().unwrap();
+    }
+    assert_eq!(fs::read(&old).unwrap(), b"before");
+    assert_eq!(names(root.path()), ["old"]);
+    // Dropped, it stays, and nothing hidden is left.
+    drop(commit(&old).unwrap());
+    assert_eq!(fs::read(&old).unwrap(), b"after");
+    assert_eq!(names(root.path()), ["old"]);
+    // A folder is in the way: nothing changes.
+    fs::create_dir(&new).unwrap();
+    commit(&new).unwrap_err();
+    assert_eq!(names(root.path()), ["new", "old"]);
+}
+
+#[test]
+fn durable_2_a_revocable_commit_keeps_the_old_bytes_before_it_takes_their_name() {
+    let root = tempfile::tempdir().unwrap();
+    let target = root.path().join("data");
+    write_file(&target, b"before", Durability::State).unwrap();
+    let (committed, steps) =
+        record(|| StagedFile::create(&target, Durability::State).unwrap().commit_revocable());
+    let expected =
+        ["file.create tmp", "file.sync tmp", "file.close tmp", "link tmp", "rename data", "folder.sync ."];
+    assert_eq!(told(root.path(), &steps), expected);
+    let (revoked, steps) = record(|| committed.unwrap().revoke());
+    revoked.unwrap();
+    assert_eq!(told(root.path(), &steps), ["rename data", "folder.sync ."]);
+}
