@@ -12,7 +12,7 @@ use crate::export::Table;
 use crate::listing::{FieldTable, PartSet};
 use crate::part::values_folder;
 use crate::query::{
-    self, Answer, Diagnostic, Fault, Flag, FoldPlan, FoldSpec, IdentityScope, OnDamage, Query, QueryError,
+    self, Answer, Diagnostic, Fault, FoldPlan, FoldSpec, IdentityScope, OnDamage, Query, QueryError,
     RecordScope, Threads, attempt, fold_ranges, threads,
 };
 use crate::resolve::{ResolveError, resolve};
@@ -322,21 +322,7 @@ fn edges(set: &PartSet, scope: IdentityScope) -> Result<Vec<Edge>, Fault> {
 
 /// The distinct nodes that recorded `node` as a parent, sorted by address.
 pub(crate) fn children(set: &PartSet, node: &Node) -> Result<Vec<Node>, Fault> {
-    let mut spec = FoldSpec::default();
-    let flag = spec.flag(&Flag::Equals(PARENT, Arc::from(node.address().as_str())));
-    let with_parents = set.parts.iter().filter(|part| part.schema.column(PARENT).is_some());
-    let set = PartSet { parts: with_parents.cloned().collect(), ..set.clone() };
-    let plan = FoldPlan::new(&set, spec, IdentityScope::default(), RecordScope::default(), threads())?;
-    let found = fold_ranges(&Arc::new(plan), Threads(threads()), None, |block, children: &mut Vec<Node>| {
-        let marked = block.flag(flag);
-        for (run, slots) in block.runs() {
-            for slot in slots.filter(|slot| marked.get(*slot)) {
-                children.extend(run.node()?.at(block.seqs()[slot].cast_unsigned()));
-            }
-        }
-        Ok(0)
-    })?;
-    Ok(by_address(found.into_iter().flatten()))
+    Ok(by_address(query::children(set, node)?.into_iter()))
 }
 
 fn by_address(nodes: impl Iterator<Item = Node>) -> Vec<Node> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use bytes::{Buf, Bytes};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups};
-use parquet::column::page::PageIterator;
+use parquet::column::page::{Page, PageIterator};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
@@ -51,6 +51,26 @@ impl GroupReader {
         let GroupReader { part, reader } = self;
         guarded(part, || reader.next().transpose().map_err(ParquetError::from))
     }
+}
+
+/// Shows the pages of one column chunk, decompressed and not decoded. Damage is an error, as in decoding.
+pub(crate) fn each_page(
+    part: &Arc<Part>,
+    file: &File,
+    group: usize,
+    leaf: usize,
+    mut each: impl FnMut(&Page),
+) -> Result<(), Fault> {
+    let bytes = Arc::new(ChunkBytes::read(part, file, group, &[leaf])?);
+    let metadata = part.metadata.row_group(group);
+    let rows = usize::try_from(metadata.num_rows()).unwrap_or(0);
+    guarded(part, || {
+        let mut pages = pages(&bytes, metadata.column(leaf), rows)?;
+        while let Some(page) = pages.get_next_page()? {
+            each(&page);
+        }
+        Ok(())
+    })
 }
 
 /// Runs a decoder. Damaged bytes make it fail or, where it did not foresee them, panic; both are damage.

@@ -92,6 +92,6 @@ pub(crate) fn fold_ranges<R: Default + Send>(
     fault.map_or(Ok(answers), Err)
 }
 
-fn lost(what: String) -> Fault {
+pub(crate) fn lost(what: String) -> Fault {
     Fault::Error(QueryError::Thread { what })
 }

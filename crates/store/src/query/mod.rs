@@ -12,6 +12,7 @@
 mod bits;
 mod block;
 mod builder;
+mod children;
 mod chunk;
 mod cursor;
 mod decode;
@@ -43,6 +44,7 @@ pub use expression::{Comparison, Expr, ParseError};
 pub use sort::{Order, SortKey};
 
 pub(crate) use block::Block;
+pub(crate) use children::children;
 pub(crate) use engine::{Threads, fold_ranges, threads};
 pub(crate) use error::{nearest, nearest_text};
 pub(crate) use fault::{Fault, OnDamage, attempt};

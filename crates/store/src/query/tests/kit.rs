@@ -20,16 +20,16 @@ use crate::schema::{NAME, NONCE, PROCESS, RESERVED, SEQ, ValueType, WRITE, WRITE
 
 /// A record with reserved columns as fields.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Record {
-    pub(super) node: Node,
-    pub(super) process: Option<i64>,
-    pub(super) write: Option<i64>,
-    pub(super) writer: Option<String>,
-    pub(super) fields: Vec<(String, Scalar)>,
+pub(in crate::query) struct Record {
+    pub(in crate::query) node: Node,
+    pub(in crate::query) process: Option<i64>,
+    pub(in crate::query) write: Option<i64>,
+    pub(in crate::query) writer: Option<String>,
+    pub(in crate::query) fields: Vec<(String, Scalar)>,
 }
 
 /// A record of process 0 with a writer.
-pub(super) fn record(name: &str, seq: u64, write: i64, fields: &[(&str, Scalar)]) -> Record {
+pub(in crate::query) fn record(name: &str, seq: u64, write: i64, fields: &[(&str, Scalar)]) -> Record {
     Record {
         node: Node::new(name, "n", seq).unwrap(),
         process: Some(0),
@@ -40,12 +40,12 @@ pub(super) fn record(name: &str, seq: u64, write: i64, fields: &[(&str, Scalar)]
 }
 
 impl Record {
-    pub(super) fn process(mut self, process: i64) -> Record {
+    pub(in crate::query) fn process(mut self, process: i64) -> Record {
         self.process = Some(process);
         self
     }
 
-    pub(super) fn nonce(mut self, nonce: &str) -> Record {
+    pub(in crate::query) fn nonce(mut self, nonce: &str) -> Record {
         self.node = Node::new(self.node.name(), nonce, self.node.seq()).unwrap();
         self
     }
@@ -73,13 +73,13 @@ impl Record {
 
 /// How a part is written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Style {
+pub(in crate::query) struct Style {
     /// Rows by identity; else as they are given.
-    pub(super) sorted: bool,
+    pub(in crate::query) sorted: bool,
     /// The footer says that they are sorted.
-    pub(super) declared: bool,
-    pub(super) group_rows: usize,
-    pub(super) statistics: bool,
+    pub(in crate::query) declared: bool,
+    pub(in crate::query) group_rows: usize,
+    pub(in crate::query) statistics: bool,
 }
 
 impl Default for Style {
@@ -89,35 +89,35 @@ impl Default for Style {
 }
 
 /// A root of its own with a reader.
-pub(super) struct Root {
-    pub(super) folder: TempDir,
-    pub(super) physical: Vec<PhysicalRecord>,
+pub(in crate::query) struct Root {
+    pub(in crate::query) folder: TempDir,
+    pub(in crate::query) physical: Vec<PhysicalRecord>,
 }
 
 impl Root {
-    pub(super) fn new() -> Root {
+    pub(in crate::query) fn new() -> Root {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(values_folder(folder.path())).unwrap();
         Root { folder, physical: Vec::new() }
     }
 
     /// A root with one part.
-    pub(super) fn of(records: &[Record]) -> Root {
+    pub(in crate::query) fn of(records: &[Record]) -> Root {
         let mut root = Root::new();
         root.part("part-1.parquet", records, Style::default());
         root
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::query) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    pub(super) fn reader(&self) -> ObjectReader {
+    pub(in crate::query) fn reader(&self) -> ObjectReader {
         ObjectReader::open(self.path()).unwrap()
     }
 
     /// Writes a part.
-    pub(super) fn part(&mut self, name: &str, records: &[Record], style: Style) {
+    pub(in crate::query) fn part(&mut self, name: &str, records: &[Record], style: Style) {
         let mut records = records.to_vec();
         if style.sorted {
             // Stable, so that the order inside of a node is that of the caller.
@@ -157,7 +157,7 @@ fn columns(records: &[Record]) -> Vec<(String, ValueType)> {
     columns
 }
 
-pub(super) fn type_of(value: &Scalar) -> Option<ValueType> {
+pub(in crate::query) fn type_of(value: &Scalar) -> Option<ValueType> {
     match value {
         Scalar::Null => None,
         Scalar::Bool(_) => Some(ValueType::Bool),
@@ -200,7 +200,7 @@ fn write_part(path: &Path, records: &[Record], style: Style) {
     write_batch(path, &batch, style);
 }
 
-pub(super) fn write_batch(path: &Path, batch: &RecordBatch, style: Style) {
+pub(in crate::query) fn write_batch(path: &Path, batch: &RecordBatch, style: Style) {
     let sorting = [NAME, NONCE, SEQ].map(|name| SortingColumn {
         column_idx: i32::try_from(batch.schema().index_of(name).unwrap()).unwrap(),
         descending: false,
@@ -219,6 +219,6 @@ pub(super) fn write_batch(path: &Path, batch: &RecordBatch, style: Style) {
 }
 
 /// The node of `record(name, seq, ..)`.
-pub(super) fn node(name: &str, seq: u64) -> Node {
+pub(in crate::query) fn node(name: &str, seq: u64) -> Node {
     Node::new(name, "n", seq).unwrap()
 }

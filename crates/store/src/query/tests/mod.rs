@@ -4,7 +4,7 @@ mod cases;
 mod concurrent;
 mod damage;
 mod foreign;
-mod kit;
+pub(super) mod kit;
 mod oracle;
 mod order;
 mod runs;
