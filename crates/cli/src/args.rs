@@ -43,8 +43,9 @@ pub(crate) struct Global {
 
 /// The names that a node can be given by, for the help of commands that take one.
 pub(crate) const NODE_HELP: &str = "\
-A NODE is `name` (the last node of its newest run), `name:seq`, `name@nonce:seq`, an address or its first 8
-or more characters, or `latest` (the most recently written one).";
+A NODE is `name` (the last node of its newest run), `name:seq`, `name@nonce` (the last node of that run),
+`name@nonce:seq`, an address or its first 8 or more characters, or `latest` (the most recently written one). Of a
+nonce its first 4 or more characters are enough.";
 
 const START: &str = "\
 Start here:

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use waycairn_analysis_host::{LoadError, SelectError};
+use waycairn_dag::Node;
 use waycairn_durable::VersionError;
 use waycairn_store::{ParseError, QueryError, ResolveError, StoreError, Table};
 use waycairn_train::TrainError;
@@ -109,11 +110,14 @@ pub(crate) fn parse(error: ParseError) -> CliError {
 pub(crate) fn resolve(error: ResolveError, text: &str, root: &Path) -> CliError {
     let text = printable(text);
     match error {
+        ResolveError::AmbiguousNonce { count, candidates, .. } => {
+            let (names, more) = first(&candidates, count);
+            CliError::new("ambiguous", format!("`{text}` is written with the beginning of {count} nonces"))
+                .why(format!("it may mean {names}{more}"))
+                .next("write more of the nonce")
+        }
         ResolveError::Ambiguous { count, candidates, .. } => {
-            const SHOWN: usize = 4;
-            let more = if count > SHOWN { ", .." } else { "" };
-            let names = candidates.iter().take(SHOWN).map(|node| printable(&node.to_string()));
-            let names = names.collect::<Vec<_>>().join(", ");
+            let (names, more) = first(&candidates, count);
             CliError::new("ambiguous", format!("`{text}` is the beginning of {count} addresses"))
                 .why(format!("it may mean {names}{more}"))
                 .next("write more of the address, or name the node as `name@nonce:seq`")
@@ -128,6 +132,13 @@ pub(crate) fn resolve(error: ResolveError, text: &str, root: &Path) -> CliError 
         ResolveError::Query(error) => query(error),
         _ => CliError::of("store", error),
     }
+}
+
+/// The first of several nodes, and what says that there are more.
+fn first(candidates: &[Node], count: usize) -> (String, &'static str) {
+    const SHOWN: usize = 4;
+    let names = candidates.iter().take(SHOWN).map(|node| printable(&node.to_string()));
+    (names.collect::<Vec<_>>().join(", "), if count > SHOWN { ", .." } else { "" })
 }
 
 /// A node of which nothing is recorded.

@@ -121,6 +121,26 @@ impl ObjectReader {
         Ok(self.ask(|set, _| runs(set, &IdentityScope::default()))?.value)
     }
 
+    /// The runs of one name, as [`runs`](ObjectReader::runs) tells them. Parts whose footers say that they hold no
+    /// record of the name are not read, so the damage of their data is no concern of this question.
+    ///
+    /// # Errors
+    /// Any [`QueryError`] of reading parts. A part whose footer cannot be read is one, since it may hold records of
+    /// any name.
+    pub fn runs_of(&self, name: &str) -> Result<Vec<RunSummary>, QueryError> {
+        self.runs_of_any([name.to_owned()])
+    }
+
+    /// The runs of some names.
+    pub(crate) fn runs_of_any(
+        &self,
+        names: impl IntoIterator<Item = String>,
+    ) -> Result<Vec<RunSummary>, QueryError> {
+        let mut scope = IdentityScope::default();
+        scope.add_names(names);
+        Ok(self.ask(|set, _| runs(set, &scope))?.value)
+    }
+
     /// The distinct recorded parents of a node, sorted by address; none for an unknown node.
     ///
     /// # Errors
@@ -147,11 +167,14 @@ impl ObjectReader {
         Ok(self.ask(|set, _| view(self, set, node))?.value)
     }
 
-    /// Finds the node that a user means: an exact address; `name@nonce:seq`; `name:seq` and `name`, in the newest
-    /// run of the name; `latest`, the one written last; a unique prefix of an address, 8 characters or longer.
+    /// Finds the node that a user means: an exact address; `name@nonce:seq`; `name:seq`, in the newest run of the name;
+    /// `name`, the last node of that run; `name@nonce`, the last node of this one; `latest`, the one written last; a
+    /// unique prefix of an address, 8 characters or longer. For a nonce stands any unique beginning of 4 characters or
+    /// more among the runs of the name.
     ///
     /// # Errors
-    /// [`ResolveError::Ambiguous`] and [`ResolveError::Unknown`] with what may have been meant.
+    /// [`ResolveError::Ambiguous`], [`ResolveError::AmbiguousNonce`] and [`ResolveError::Unknown`] with what may have
+    /// been meant.
     pub fn resolve(&self, text: &str) -> Result<Node, ResolveError> {
         resolve(self, text)
     }

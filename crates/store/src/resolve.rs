@@ -1,5 +1,6 @@
 //! From what a user types to a node.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -20,6 +21,9 @@ const LATEST: &str = "latest";
 /// The shortest prefix of an address that is looked for.
 const MIN_PREFIX: usize = 8;
 
+/// The shortest beginning of a nonce that stands for it.
+const MIN_NONCE: usize = 4;
+
 /// Most candidates that an error names.
 const MAX_CANDIDATES: usize = 10;
 
@@ -39,6 +43,20 @@ pub enum ResolveError {
         /// How many nodes fit.
         count: usize,
         /// The first of them, by identity.
+        candidates: Vec<Node>,
+    },
+    /// The beginning of a nonce fits several runs.
+    #[error(
+        "`{text}` is written with the beginning of {count} nonces; write more of one of: {}{}",
+        candidates.iter().map(|node| format!("`{node}`")).collect::<Vec<_>>().join(", "),
+        if *count > candidates.len() { ", .." } else { "" }
+    )]
+    AmbiguousNonce {
+        /// What was asked for.
+        text: String,
+        /// How many runs fit.
+        count: usize,
+        /// The node that was asked for in each of the newest of them; the last node of a run that does not have it.
         candidates: Vec<Node>,
     },
     /// No node fits.
@@ -63,17 +81,44 @@ pub(crate) fn resolve(reader: &ObjectReader, text: &str) -> Result<Node, Resolve
     {
         return Ok(node.clone());
     }
-    let runs = reader.runs()?;
+    let positioned = text.rsplit_once(':').and_then(|(run, seq)| Some((run, decimal(seq)?)));
+    let run = positioned.map_or(text, |(run, _)| run);
+    // Only runs that the text may mean: what else there is may be damaged.
+    let mut names: BTreeSet<&str> = [text, run].into();
+    names.extend(run.rsplit_once('@').map(|(name, _)| name));
+    names.extend(exact.as_ref().map(Node::name));
+    let runs = reader.runs_of_any(names.into_iter().map(str::to_owned))?;
     let newest = |name: &str| runs.iter().find(|run| run.name == name);
-    let positioned = text.rsplit_once(':').and_then(|(name, seq)| Some((newest(name)?, decimal(seq)?)));
-    if let Some((run, seq)) = positioned
-        && let Ok(node) = run.last.at(seq)
-        && exists(reader, &node)?
+    let of_newest = positioned.and_then(|(name, seq)| Some((newest(name)?, seq)));
+    if let Some((run, seq)) = of_newest
+        && let Some(node) = at(reader, run, seq)?
     {
         return Ok(node);
     }
     if let Some(run) = newest(text) {
         return Ok(run.last.clone());
+    }
+    let fitting = with_nonce(&runs, run);
+    let seq = positioned.map(|(_, seq)| seq);
+    match fitting.as_slice() {
+        [] => {}
+        [run] => match seq {
+            None => return Ok(run.last.clone()),
+            Some(seq) => {
+                if let Some(node) = at(reader, run, seq)? {
+                    return Ok(node);
+                }
+            }
+        },
+        several => {
+            let mut candidates = Vec::new();
+            for run in several.iter().take(MAX_CANDIDATES) {
+                let asked = seq.map(|seq| at(reader, run, seq)).transpose()?.flatten();
+                candidates.push(asked.unwrap_or_else(|| run.last.clone()));
+            }
+            let text = text.to_owned();
+            return Err(ResolveError::AmbiguousNonce { text, count: several.len(), candidates });
+        }
     }
     if text == LATEST
         && let Some(node) = reader.query().latest().first()?.value
@@ -83,7 +128,36 @@ pub(crate) fn resolve(reader: &ObjectReader, text: &str) -> Result<Node, Resolve
     if let Some(node) = by_prefix(reader, text)? {
         return Ok(node);
     }
-    Err(unknown(reader, text, exact.as_ref(), positioned, &runs)?)
+    // The run is right, by its nonce or as the newest of its name, or by an address: then the position is not.
+    let of_exact = exact
+        .as_ref()
+        .and_then(|node| runs.iter().find(|run| run.last.same_run(node)).map(|run| (run, node.seq())));
+    let by_nonce = of_exact.or_else(|| fitting.first().copied().zip(seq));
+    let nearest = match (by_nonce, of_newest) {
+        (Some((run, seq)), _) => near_position(reader, run, seq, &runs, Written::WithNonce)?,
+        (None, Some((run, seq))) => near_position(reader, run, seq, &runs, Written::WithName)?,
+        (None, None) => near_name(reader, run, &runs),
+    };
+    Err(ResolveError::Unknown { text: text.to_owned(), nearest })
+}
+
+/// The runs that `name@nonce` means, the newest first: the one of that nonce, or those whose nonces begin so.
+fn with_nonce<'a>(runs: &'a [RunSummary], text: &str) -> Vec<&'a RunSummary> {
+    let Some((name, nonce)) = text.rsplit_once('@') else { return Vec::new() };
+    let of_name = || runs.iter().filter(|run| run.name == name);
+    match of_name().find(|run| run.nonce == nonce) {
+        Some(run) => vec![run],
+        None if nonce.len() < MIN_NONCE => Vec::new(),
+        None => of_name().filter(|run| run.nonce.starts_with(nonce)).collect(),
+    }
+}
+
+/// The node of a run at a position, if it is recorded.
+fn at(reader: &ObjectReader, run: &RunSummary, seq: u64) -> Result<Option<Node>, QueryError> {
+    match run.last.at(seq) {
+        Ok(node) if exists(reader, &node)? => Ok(Some(node)),
+        _ => Ok(None),
+    }
 }
 
 fn exists(reader: &ObjectReader, node: &Node) -> Result<bool, QueryError> {
@@ -140,43 +214,49 @@ fn may_begin(run: &RunKey, prefix: &str) -> Result<bool, Fault> {
     Ok(prefix.is_char_boundary(shared) && address.as_str().starts_with(&prefix[..shared]))
 }
 
-/// Says what may have been meant.
-fn unknown(
+/// How a run was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    WithName,
+    WithNonce,
+}
+
+/// What may have been meant where the run is known and its position is not recorded: the recorded ones on both
+/// sides, and the same position in older runs of the name.
+fn near_position(
     reader: &ObjectReader,
-    text: &str,
-    exact: Option<&Node>,
-    positioned: Option<(&RunSummary, u64)>,
+    run: &RunSummary,
+    seq: u64,
     runs: &[RunSummary],
-) -> Result<ResolveError, QueryError> {
-    let mut nearest_names: Vec<String> = Vec::new();
-    let known =
-        exact.and_then(|node| runs.iter().find(|run| run.last.same_run(node)).map(|run| (run, node.seq())));
-    let exact_run = known.is_some();
-    if let Some((run, seq)) = known.or(positioned) {
-        // The run is right, the position is not: name the recorded positions on both sides.
-        for seq in neighbours(reader, run, seq)? {
-            let short = format!("{}:{seq}", run.name);
-            nearest_names.push(if exact_run { format!("{}@{}:{seq}", run.name, run.nonce) } else { short });
-        }
-        // Or the position is right, in an older run.
-        let older = runs.iter().filter(|other| other.name == run.name && other.nonce != run.nonce);
-        for other in older.take(MAX_CANDIDATES) {
-            let node = other.last.at(seq).ok();
-            if let Some(node) = node
-                && exists(reader, &node)?
-            {
-                nearest_names.push(node.to_string());
-            }
-        }
-    } else {
-        let name =
-            text.rsplit_once(':').filter(|(_, seq)| decimal(seq).is_some()).map_or(text, |(name, _)| name);
-        let name = name.rsplit_once('@').map_or(name, |(name, _)| name);
-        let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
-        names.dedup();
-        nearest_names = nearest(name, names);
+    written: Written,
+) -> Result<Vec<String>, QueryError> {
+    let mut nearest = Vec::new();
+    for seq in neighbours(reader, run, seq)? {
+        nearest.push(match written {
+            Written::WithName => format!("{}:{seq}", run.name),
+            Written::WithNonce => format!("{}@{}:{seq}", run.name, run.nonce),
+        });
     }
-    Ok(ResolveError::Unknown { text: text.to_owned(), nearest: nearest_names })
+    let older = runs.iter().filter(|other| other.name == run.name && other.nonce != run.nonce);
+    for other in older.take(MAX_CANDIDATES) {
+        nearest.extend(at(reader, other, seq)?.map(|node| node.to_string()));
+    }
+    Ok(nearest)
+}
+
+/// What may have been meant by `name` or `name@nonce` where there is no such run: other runs of the name, or similar
+/// names. For that every part is read; where one is damaged, nothing comes to mind.
+fn near_name(reader: &ObjectReader, text: &str, runs: &[RunSummary]) -> Vec<String> {
+    let name = text.rsplit_once('@').map_or(text, |(name, _)| name);
+    let of_name: Vec<&RunSummary> = runs.iter().filter(|run| run.name == name).collect();
+    if !of_name.is_empty() {
+        let with_nonces = of_name.into_iter().take(MAX_CANDIDATES);
+        return with_nonces.map(|run| format!("{name}@{}", run.nonce)).collect();
+    }
+    let all = reader.runs().unwrap_or_default();
+    let mut names: Vec<&str> = all.iter().map(|run| run.name.as_str()).collect();
+    names.dedup();
+    nearest(name, names)
 }
 
 /// The recorded positions of a run just below and just above one that is not recorded.
@@ -196,6 +276,9 @@ impl ResolveError {
         match self {
             ResolveError::Ambiguous { candidates, .. } => {
                 candidates.iter().map(|node| Address::from(node).to_string()).collect()
+            }
+            ResolveError::AmbiguousNonce { candidates, .. } => {
+                candidates.iter().map(ToString::to_string).collect()
             }
             ResolveError::Unknown { nearest, .. } => nearest.clone(),
             ResolveError::Query(_) => Vec::new(),

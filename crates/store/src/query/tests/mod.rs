@@ -5,6 +5,7 @@ mod concurrent;
 mod damage;
 mod foreign;
 pub(super) mod kit;
+mod nonces;
 mod oracle;
 mod order;
 mod runs;
