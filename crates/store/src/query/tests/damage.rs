@@ -198,3 +198,33 @@ fn only_a_regular_file_is_a_part_and_a_pipe_never_makes_a_reader_wait() {
     std::os::unix::fs::symlink(&aside, &path).unwrap();
     assert_eq!(root.reader().query().count().unwrap().value, 2);
 }
+
+#[test]
+fn damaged_data_is_no_concern_of_questions_about_other_runs() {
+    let (root, path) = two_parts();
+    let mut bytes = fs::read(&path).unwrap();
+    for column in ["_x_name", "_x_nonce", "_x_seq", "_x_write", "x"] {
+        let place = column_bytes(&bytes, column);
+        bytes[place].fill(0xff);
+    }
+    overwrite(&path, &bytes);
+    let reader = root.reader();
+    assert!(reader.runs().is_err() && reader.runs_of("b").is_err());
+    assert_eq!(reader.runs_of("a").unwrap().len(), 1);
+    assert!(reader.runs_of("c").unwrap().is_empty());
+    let node = node("a", 0);
+    assert_eq!(reader.query().name("a").select_all().unwrap().value.len(), 1);
+    assert!(reader.checkpoint(&node).unwrap().is_none());
+    assert!(reader.parents(&node).unwrap().is_empty());
+    for text in ["a", "a:0", "a@n", "a@n:0", node.address().as_str()] {
+        assert_eq!(reader.resolve(text).unwrap(), node, "{text}");
+    }
+    assert!(matches!(reader.resolve("a:1").unwrap_err(), crate::ResolveError::Unknown { .. }));
+    assert!(matches!(reader.resolve("c").unwrap_err(), crate::ResolveError::Unknown { .. }));
+    // A footer that cannot be read may be that of a part with the run. Under a name whose footer nobody has read yet.
+    let unread = path.with_file_name("part-c.parquet");
+    waycairn_durable::rename(&path, &unread).unwrap();
+    overwrite(&unread, b"not a part at all, but long enough to look at");
+    assert!(reader.runs_of("a").is_err());
+    assert_eq!(reader.skipping_damaged().runs_of("a").unwrap().len(), 1);
+}
