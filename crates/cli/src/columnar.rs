@@ -1,15 +1,9 @@
 //! Rows as Arrow columns, for the formats that have no rows.
 
-use std::sync::Arc;
-
-use arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, Int64Builder, ListBuilder, RecordBatch, StringArray,
-    StringBuilder, TimestampNanosecondArray,
-};
-use arrow::datatypes::{Field, Schema, SchemaRef};
-use waycairn_store::Table;
+use waycairn_store::{ColumnValues, Table};
 
 use crate::error::CliError;
+use crate::failure;
 use crate::rows::Columns;
 use crate::value::Value;
 
@@ -22,14 +16,9 @@ pub(crate) fn table(columns: &Columns, rows: impl Iterator<Item = Vec<Value>>) -
             column.push(value);
         }
     }
-    let arrays: Vec<ArrayRef> = cells.iter().map(|cells| array(cells)).collect();
-    let named = columns.names().iter().zip(&arrays);
-    let fields: Vec<Field> =
-        named.map(|(name, array)| Field::new(name.as_ref(), array.data_type().clone(), true)).collect();
-    let schema = Arc::new(Schema::new(fields));
-    let batch = RecordBatch::try_new(SchemaRef::clone(&schema), arrays);
-    let batch = batch.map_err(|error| CliError::of("internal", error))?;
-    Ok(Table { schema, batches: vec![batch], diagnostics: Vec::new() })
+    let named = columns.names().iter().zip(&cells);
+    let named = named.map(|(name, cells)| (name.clone().into_owned(), column(cells)));
+    Table::from_columns(named).map_err(failure::query)
 }
 
 /// What all values of a column are, missing ones aside.
@@ -82,48 +71,36 @@ impl Kind {
     }
 }
 
-fn array(cells: &[Value]) -> ArrayRef {
+fn column(cells: &[Value]) -> ColumnValues {
     let kind = cells.iter().map(Kind::of).fold(Kind::Nothing, Kind::joined);
     match kind {
-        Kind::Bools => Arc::new(BooleanArray::from_iter(cells.iter().map(|cell| match cell {
+        Kind::Bools => ColumnValues::Bools(each(cells, |cell| match cell {
             Value::Bool(value) => Some(*value),
             _ => None,
-        }))),
-        Kind::Ints => Arc::new(Int64Array::from_iter(cells.iter().map(int))),
-        Kind::Floats => Arc::new(Float64Array::from_iter(cells.iter().map(|cell| match cell {
+        })),
+        Kind::Ints => ColumnValues::Ints(each(cells, int)),
+        Kind::Floats => ColumnValues::Floats(each(cells, |cell| match cell {
             Value::Float(value) => Some(*value),
             other => int(other).map(|value| value as f64),
-        }))),
-        Kind::Times => {
-            let times = cells.iter().map(|cell| match cell {
-                Value::Time(nanos) => Some(*nanos),
-                _ => None,
-            });
-            Arc::new(TimestampNanosecondArray::from_iter(times).with_timezone("UTC"))
-        }
-        Kind::IntLists => {
-            let mut builder = ListBuilder::new(Int64Builder::new());
-            for cell in cells {
-                if let Value::List(values) = cell {
-                    builder.append_value(values.iter().map(int));
-                } else {
-                    builder.append_null();
-                }
-            }
-            Arc::new(builder.finish())
-        }
-        Kind::TextLists => {
-            let mut builder = ListBuilder::new(StringBuilder::new());
-            for cell in cells {
-                if let Value::List(values) = cell {
-                    builder.append_value(values.iter().map(text));
-                } else {
-                    builder.append_null();
-                }
-            }
-            Arc::new(builder.finish())
-        }
-        Kind::Texts | Kind::Nothing => Arc::new(StringArray::from_iter(cells.iter().map(text))),
+        })),
+        Kind::Times => ColumnValues::Times(each(cells, |cell| match cell {
+            Value::Time(nanos) => Some(*nanos),
+            _ => None,
+        })),
+        Kind::IntLists => ColumnValues::IntLists(each(cells, |cell| list(cell, int))),
+        Kind::TextLists => ColumnValues::TextLists(each(cells, |cell| list(cell, text))),
+        Kind::Texts | Kind::Nothing => ColumnValues::Texts(each(cells, text)),
+    }
+}
+
+fn each<T>(cells: &[Value], value: impl Fn(&Value) -> Option<T>) -> Vec<Option<T>> {
+    cells.iter().map(value).collect()
+}
+
+fn list<T>(cell: &Value, value: impl Fn(&Value) -> Option<T>) -> Option<Vec<Option<T>>> {
+    match cell {
+        Value::List(values) => Some(each(values, value)),
+        _ => None,
     }
 }
 
@@ -146,8 +123,6 @@ fn text(value: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::{DataType, TimeUnit};
-
     use super::*;
 
     #[test]
@@ -174,20 +149,11 @@ mod tests {
             ],
         ];
         let table = table(&Columns::fixed(NAMES), rows.into_iter()).unwrap();
-        let list = |of: DataType| DataType::List(Arc::new(Field::new("item", of, true)));
-        let types: Vec<DataType> =
-            table.schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        let fields = table.schema.fields().iter();
+        let types: Vec<String> = fields.map(|field| field.data_type().to_string()).collect();
         assert_eq!(
             types,
-            [
-                DataType::Int64,
-                DataType::Float64,
-                DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
-                list(DataType::Int64),
-                list(DataType::Utf8),
-                DataType::Utf8,
-                DataType::Utf8,
-            ]
+            ["Int64", "Float64", r#"Timestamp(ns, "UTC")"#, "List(Int64)", "List(Utf8)", "Utf8", "Utf8",]
         );
         let nulls: Vec<usize> = table.batches[0].columns().iter().map(|array| array.null_count()).collect();
         assert_eq!(nulls, [1, 0, 1, 0, 0, 0, 2]);

@@ -1,9 +1,14 @@
 //! A table of an answer, and its ways out: values for printing, Parquet, Arrow.
 
 use std::io::Write;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchIterator, RecordBatchReader};
-use arrow::datatypes::{DataType, Float64Type, Int64Type, SchemaRef, TimestampNanosecondType};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, Int64Builder, ListBuilder, RecordBatch,
+    RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StringArray, StringBuilder,
+    TimestampNanosecondArray,
+};
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema, SchemaRef, TimestampNanosecondType};
 use arrow::error::ArrowError;
 use arrow::ipc::writer::FileWriter;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -27,7 +32,101 @@ pub struct Table {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// The values of one column of a table that is made of something else than parts; `None` is missing.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ColumnValues {
+    /// Boolean.
+    Bools(Vec<Option<bool>>),
+    /// Int64.
+    Ints(Vec<Option<i64>>),
+    /// Float64.
+    Floats(Vec<Option<f64>>),
+    /// Nanoseconds since 1970, as a timestamp in UTC.
+    Times(Vec<Option<i64>>),
+    /// Utf8.
+    Texts(Vec<Option<String>>),
+    /// Lists of Int64.
+    IntLists(Vec<Option<Vec<Option<i64>>>>),
+    /// Lists of Utf8.
+    TextLists(Vec<Option<Vec<Option<String>>>>),
+}
+
+impl ColumnValues {
+    fn into_array(self) -> ArrayRef {
+        match self {
+            ColumnValues::Bools(values) => Arc::new(BooleanArray::from(values)),
+            ColumnValues::Ints(values) => Arc::new(Int64Array::from(values)),
+            ColumnValues::Floats(values) => Arc::new(Float64Array::from(values)),
+            ColumnValues::Times(values) => {
+                Arc::new(TimestampNanosecondArray::from(values).with_timezone("UTC"))
+            }
+            ColumnValues::Texts(values) => Arc::new(StringArray::from(values)),
+            ColumnValues::IntLists(lists) => {
+                let mut builder = ListBuilder::new(Int64Builder::new());
+                lists.into_iter().for_each(|list| builder.append_option(list));
+                Arc::new(builder.finish())
+            }
+            ColumnValues::TextLists(lists) => {
+                let mut builder = ListBuilder::new(StringBuilder::new());
+                lists.into_iter().for_each(|list| builder.append_option(list));
+                Arc::new(builder.finish())
+            }
+        }
+    }
+}
+
 impl Table {
+    /// Makes a table of named columns, so that what is no answer of the store leaves in the same formats.
+    ///
+    /// # Errors
+    /// [`QueryError::Answer`] when the columns have different lengths.
+    pub fn from_columns(
+        columns: impl IntoIterator<Item = (String, ColumnValues)>,
+    ) -> Result<Table, QueryError> {
+        let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+        for (name, values) in columns {
+            let array = values.into_array();
+            fields.push(Field::new(name, array.data_type().clone(), true));
+            arrays.push(array);
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let batches = match arrays.is_empty() {
+            true => Vec::new(),
+            false => vec![RecordBatch::try_new(SchemaRef::clone(&schema), arrays).map_err(assemble)?],
+        };
+        Ok(Table { schema, batches, diagnostics: Vec::new() })
+    }
+
+    /// The same table with other names of its columns, one for each.
+    ///
+    /// # Errors
+    /// [`QueryError::Answer`] when there are more or fewer names than columns.
+    pub fn renamed(self, names: Vec<String>) -> Result<Table, QueryError> {
+        let (given, columns) = (names.len(), self.schema.fields().len());
+        if given != columns {
+            let what = format!("{given} names for {columns} columns");
+            return Err(assemble(ArrowError::InvalidArgumentError(what)));
+        }
+        let fields = self.schema.fields().iter().zip(names);
+        let fields: Vec<Field> = fields.map(|(field, name)| field.as_ref().clone().with_name(name)).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
+        let renamed = |batch: RecordBatch| {
+            let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            let columns = batch.columns().to_vec();
+            RecordBatch::try_new_with_options(SchemaRef::clone(&schema), columns, &rows).map_err(assemble)
+        };
+        let batches = self.batches.into_iter().map(renamed).collect::<Result<_, _>>()?;
+        Ok(Table { schema, batches, diagnostics: self.diagnostics })
+    }
+
+    /// Whether a column holds unsigned numbers of 64 bits, as SQL may make them. In [`rows`](Table::rows) those of
+    /// them that are beyond the integers of a field are texts.
+    #[must_use]
+    pub fn is_unsigned(&self, column: usize) -> bool {
+        self.schema.fields().get(column).is_some_and(|field| *field.data_type() == DataType::UInt64)
+    }
+
     /// The names of the columns.
     #[must_use]
     pub fn columns(&self) -> Vec<&str> {
@@ -85,6 +184,10 @@ impl Table {
     pub fn into_reader(self) -> Box<dyn RecordBatchReader + Send> {
         Box::new(RecordBatchIterator::new(self.batches.into_iter().map(Ok), self.schema))
     }
+}
+
+fn assemble(error: ArrowError) -> QueryError {
+    QueryError::Answer { operation: "assemble", source: Box::new(error) }
 }
 
 /// One cell as a value.
@@ -179,5 +282,45 @@ mod tests {
         assert_eq!(reader.map(Result::unwrap).collect::<Vec<_>>(), table.batches);
         let batches = table.batches.clone();
         assert_eq!(table.into_reader().map(Result::unwrap).collect::<Vec<_>>(), batches);
+    }
+
+    #[test]
+    fn columns_of_any_kind_are_a_table_and_can_be_named_anew() {
+        let columns = [
+            ("b", ColumnValues::Bools(vec![Some(true), None])),
+            ("i", ColumnValues::Ints(vec![None, Some(-3)])),
+            ("f", ColumnValues::Floats(vec![Some(f64::NAN), None])),
+            ("t", ColumnValues::Times(vec![Some(1_000), None])),
+            ("s", ColumnValues::Texts(vec![None, Some(String::new())])),
+            ("l", ColumnValues::IntLists(vec![Some(vec![Some(1), None]), None])),
+            ("m", ColumnValues::TextLists(vec![Some(Vec::new()), Some(vec![Some("a".to_owned())])])),
+        ];
+        let named = |columns: &[(&str, ColumnValues)]| {
+            Table::from_columns(columns.iter().map(|(name, values)| ((*name).to_owned(), values.clone())))
+        };
+        let table = named(&columns).unwrap();
+        let types: Vec<&DataType> = table.schema.fields().iter().map(|field| field.data_type()).collect();
+        let list = |of: DataType| DataType::List(Arc::new(Field::new("item", of, true)));
+        let time = DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, Some("UTC".into()));
+        let expected = [
+            DataType::Boolean,
+            DataType::Int64,
+            DataType::Float64,
+            time,
+            DataType::Utf8,
+            list(DataType::Int64),
+            list(DataType::Utf8),
+        ];
+        assert!(types.into_iter().eq(&expected), "{:?}", table.schema);
+        let nulls: Vec<usize> = table.batches[0].columns().iter().map(|array| array.null_count()).collect();
+        assert_eq!(nulls, [1, 1, 1, 1, 1, 1, 0]);
+        assert_eq!(table.num_rows(), 2);
+        let names: Vec<String> = (0..7).map(|n| n.to_string()).collect();
+        let renamed = table.clone().renamed(names.clone()).unwrap();
+        assert_eq!(renamed.columns(), names);
+        assert_eq!(renamed.batches[0].columns(), table.batches[0].columns());
+        assert!(table.renamed(vec!["one".to_owned()]).is_err());
+        assert!(named(&[columns[0].clone(), ("x", ColumnValues::Ints(Vec::new()))]).is_err());
+        assert_eq!(named(&[]).unwrap().num_rows(), 0);
     }
 }

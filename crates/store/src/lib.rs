@@ -102,7 +102,7 @@ pub use queue::{MAX_BATCH_ROWS, WhenFull};
 pub use record::Attachment;
 pub use store::{CloseReport, FlushReport, ObjectStore, StoreOptions};
 // The read half adds its names below this line.
-pub use export::Table;
+pub use export::{ColumnValues, Table};
 pub use fold::{PhysicalRecord, fold};
 pub use query::{
     Answer, Comparison, Diagnostic, Expr, FieldFilter, NodeRow, Order, ParseError, Query, QueryError, SortKey,

@@ -1,9 +1,5 @@
 //! `waycairn sql`: a SELECT over the root.
 
-use std::sync::Arc;
-
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
 use clap::Args;
 use waycairn_store::{Scalar, Table};
 
@@ -60,22 +56,15 @@ fn named_apart(table: Table) -> Result<Table, CliError> {
     if before == names {
         return Ok(table);
     }
-    let fields = table.schema.fields().iter().zip(names);
-    let fields: Vec<_> = fields.map(|(field, name)| field.as_ref().clone().with_name(name)).collect();
-    let schema = Arc::new(Schema::new(fields));
-    let batches = table.batches.iter().map(|batch| {
-        let renamed = RecordBatch::try_new(SchemaRef::clone(&schema), batch.columns().to_vec());
-        renamed.map_err(|error| CliError::of("internal", error))
-    });
-    let batches = batches.collect::<Result<_, _>>()?;
-    Ok(Table { schema, batches, diagnostics: table.diagnostics })
+    table.renamed(names).map_err(failure::query)
 }
 
 /// The rows as values. An unsigned number beyond the integers of a field, as SQL may make it, stays a number.
 fn rows_of(table: &Table) -> impl Iterator<Item = Vec<Value>> {
-    let unsigned = |column: usize| *table.schema.field(column).data_type() == DataType::UInt64;
-    let value = move |(column, cell): (usize, &Scalar)| match cell {
-        Scalar::Text(text) if unsigned(column) => text.parse().map_or_else(|_| cell.into(), Value::Count),
+    let value = |(column, cell): (usize, &Scalar)| match cell {
+        Scalar::Text(text) if table.is_unsigned(column) => {
+            text.parse().map_or_else(|_| cell.into(), Value::Count)
+        }
         cell => cell.into(),
     };
     table.rows().map(move |row| row.iter().enumerate().map(value).collect())
@@ -83,21 +72,17 @@ fn rows_of(table: &Table) -> impl Iterator<Item = Vec<Value>> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{ArrayRef, Int64Array, UInt64Array};
-    use arrow::datatypes::Field;
+    use waycairn_store::ObjectReader;
 
     use super::*;
     use crate::rows::tests::written;
 
     #[test]
     fn cli_2_numbers_stay_numbers_and_names_differ() {
-        let arrays: Vec<ArrayRef> =
-            vec![Arc::new(Int64Array::from(vec![2])), Arc::new(UInt64Array::from(vec![u64::MAX]))];
-        let fields: Vec<Field> =
-            arrays.iter().map(|array| Field::new("seq", array.data_type().clone(), true)).collect();
-        let schema = Arc::new(Schema::new(fields));
-        let batches = vec![RecordBatch::try_new(SchemaRef::clone(&schema), arrays).unwrap()];
-        let table = named_apart(Table { schema, batches, diagnostics: Vec::new() }).unwrap();
+        let nowhere = tempfile::tempdir().unwrap();
+        let reader = ObjectReader::open(nowhere.path()).unwrap();
+        let both = "select a.seq, b.seq from (select 2 as seq) a, (select 18446744073709551615 as seq) b";
+        let table = named_apart(reader.sql(both).unwrap()).unwrap();
         let columns = Columns::of_statement(table.columns().into_iter().map(str::to_owned));
         let text = written(&columns, rows_of(&table).collect(), rows::json_lines);
         assert_eq!(text, "{\"seq\":2,\"seq:2\":18446744073709551615}\n");
