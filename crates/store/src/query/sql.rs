@@ -6,6 +6,7 @@ use std::thread;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -18,6 +19,7 @@ use crate::query::engine::threads;
 use crate::query::fault::Fault;
 use crate::query::provider::{Parts, Reports};
 use crate::query::{Diagnostic, QueryError};
+use crate::schema::TEXT_SUFFIX;
 
 /// The one runtime of the process, for DataFusion alone.
 static RUNTIME: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
@@ -43,6 +45,9 @@ const STACK_BYTES: usize = 32 << 20;
 
 /// Stack of the one thread that plans and runs a deep statement. It is reserved, and used as far as it is needed.
 const DEEP_STACK_BYTES: usize = 256 << 20;
+
+/// Pieces of a name that was written without quotes, words and what joins them, that are put together again.
+const MAX_PIECES: usize = 32;
 
 /// Answers an SQL query.
 ///
@@ -75,7 +80,14 @@ pub(crate) fn sql(
         Ok::<_, Fault>(asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
     diagnostics.extend(reports.inexact.lock().map(|notes| notes.clone()).unwrap_or_default());
-    answer.map_err(|error| reports.take_fault().unwrap_or_else(|| Fault::Error(failed(error))))
+    answer.map_err(|error| {
+        reports.take_fault().unwrap_or_else(|| {
+            Fault::Error(match unquoted(set, text, &error) {
+                Some(what) => QueryError::Sql { what, source: Box::new(error) },
+                None => failed(error),
+            })
+        })
+    })
 }
 
 /// Whether a statement needs a deep stack; one that would need too deep a stack is refused.
@@ -120,6 +132,44 @@ async fn run(
     let schema = Arc::clone(frame.schema().inner());
     let batches = frame.collect().await?;
     Ok((schema, batches))
+}
+
+/// What is wrong with a statement that has no column of some name because that name is a piece of a field written
+/// without quotes: `val/loss` is a division to SQL. `None` for any other error.
+fn unquoted(set: &PartSet, text: &str, error: &DataFusionError) -> Option<String> {
+    let DataFusionError::SchemaError(error, _) = error.find_root() else { return None };
+    let SchemaError::FieldNotFound { field, .. } = error.as_ref() else { return None };
+    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().ok()?;
+    let joins = |token: &Token| matches!(token, Token::Div | Token::Minus | Token::Period);
+    let names = |token: &Token| match token {
+        Token::Word(word) => word.quote_style.is_none(),
+        Token::Number(..) => true,
+        _ => false,
+    };
+    // Everything that stands together without a space between, and with the missing name and a slash in it.
+    let chains = tokens.split(|token| !joins(token) && !names(token));
+    let written = chains.filter_map(|chain| {
+        let pieces: Vec<String> = chain.iter().map(ToString::to_string).collect();
+        // The longest one first: `m/a/b` may be a field, and `m/a` another.
+        let spans = (2..=pieces.len().min(MAX_PIECES))
+            .rev()
+            .flat_map(|length| (0..=pieces.len() - length).map(move |start| start..start + length));
+        spans.into_iter().find_map(|span| {
+            let of_span = pieces.get(span)?;
+            let missing = of_span.iter().any(|piece| piece.eq_ignore_ascii_case(&field.name));
+            let written = of_span.concat();
+            let types =
+                set.fields.types.get(written.as_str()).filter(|_| missing && written.contains('/'))?;
+            // A field of texts alone has a column of another name.
+            let suffix = if types.numeric().is_some() { "" } else { TEXT_SUFFIX };
+            Some((format!("{written}{suffix}"), written))
+        })
+    });
+    let (column, written) = written.into_iter().next()?;
+    Some(format!(
+        "there is no column `{}`, since `{written}` without quotes is a division; put it in double quotes: \"{column}\"",
+        field.name
+    ))
 }
 
 /// The part of an error text that says what is wrong.

@@ -134,3 +134,41 @@ fn a_deep_statement_has_an_answer_or_an_error_and_never_ends_the_process() {
     let many = terms(20_000, &|seq| seq.to_string(), ",");
     assert_eq!(rows(&root, &format!("select count(*) from nodes where seq in ({many})")), ["3"]);
 }
+
+#[test]
+fn a_field_with_a_slash_that_is_not_quoted_is_told_to_be() {
+    let root = Root::of(&[record(
+        "r",
+        0,
+        1,
+        &[
+            ("val/loss", Scalar::Float(1.0)),
+            ("val/loss/ema-9", Scalar::Float(2.0)),
+            ("m/000", Scalar::Float(3.0)),
+            ("Head/Max", Scalar::Float(4.0)),
+            ("note/text", "x".into()),
+            ("val", Scalar::Float(5.0)),
+        ],
+    )]);
+    let refused = |text: &str| root.reader().sql(text).unwrap_err().to_string();
+    let told = |text: &str, quoted: &str| {
+        let error = refused(text);
+        let advice = format!("put it in double quotes: \"{quoted}\"");
+        assert!(error.ends_with(&advice), "{text}: {error}");
+        assert_eq!(root.reader().sql(&format!("select \"{quoted}\" from nodes")).unwrap().num_rows(), 1);
+    };
+    told("select val/loss from nodes", "val/loss");
+    told("select name, 2*val/loss+1 from nodes", "val/loss");
+    told("select min(n.m/000) from nodes n", "m/000");
+    told("select val/loss/ema-9 from nodes", "val/loss/ema-9");
+    told("select * from nodes where val/loss < 2 order by seq", "val/loss");
+    told("select * from nodes order by Head/Max", "Head/Max");
+    told("select note/text from nodes", "note/text::text");
+    told("select m/000 from records", "m/000");
+    // Only where such a field exists.
+    for text in ["select val/los from nodes", "select zzz from nodes", "select train/loss from nodes"] {
+        assert!(!refused(text).contains("double quotes"), "{text}: {}", refused(text));
+    }
+    let divided = root.reader().sql("select val/\"val/loss\" from nodes").unwrap();
+    assert_eq!(divided.rows().next().unwrap(), [Scalar::Float(5.0)]);
+}
