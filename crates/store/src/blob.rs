@@ -56,17 +56,20 @@ pub(crate) fn leads_out(root: &Path, path: &Path) -> Result<Option<PathBuf>, (Pa
 /// [`StoreError::Outside`], [`StoreError::Io`].
 pub(crate) fn check_inside(root: &Path) -> Result<(), StoreError> {
     let blobs = blobs_folder(root);
-    for path in blobs.ancestors().take_while(|path| *path != root).collect::<Vec<_>>().into_iter().rev() {
-        let target = match leads_out(root, path) {
-            Ok(Some(target)) => target,
-            // A link to nothing: what it leads to cannot be known to stay inside.
-            Ok(None) if path.is_symlink() && !path.exists() => fs::read_link(path).unwrap_or_default(),
-            Ok(None) => continue,
-            Err((path, source)) => return Err(StoreError::Io { operation: "find", path, source }),
-        };
-        return Err(StoreError::Outside { path: path.to_owned(), target });
-    }
-    Ok(())
+    let folders: Vec<&Path> = blobs.ancestors().take_while(|path| *path != root).collect();
+    folders.into_iter().rev().try_for_each(|path| check_folder(root, path))
+}
+
+/// Refuses to write below one folder, which need not exist, if it leads out of the root.
+fn check_folder(root: &Path, path: &Path) -> Result<(), StoreError> {
+    let target = match leads_out(root, path) {
+        Ok(Some(target)) => target,
+        // A link to nothing: what it leads to cannot be known to stay inside.
+        Ok(None) if path.is_symlink() && !path.exists() => fs::read_link(path).unwrap_or_default(),
+        Ok(None) => return Ok(()),
+        Err((path, source)) => return Err(StoreError::Io { operation: "find", path, source }),
+    };
+    Err(StoreError::Outside { path: path.to_owned(), target })
 }
 
 /// The folder of the blobs under an output root.
@@ -115,16 +118,33 @@ impl Blobs {
         Ok(nodes)
     }
 
+    /// The node's folder, to be changed.
+    ///
+    /// # Errors
+    /// [`StoreError::Outside`] when it leads out of the root: readers would refuse what is written there, and what
+    /// is removed there is somebody else's.
+    pub(crate) fn own_folder(&self, node: &Node) -> Result<PathBuf, StoreError> {
+        let folder = self.node_folder(node);
+        // `objects/blobs` lies two folders below the root.
+        let root = self.folder.ancestors().nth(2).unwrap_or(&self.folder);
+        let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
+        check_folder(root, &folder)?;
+        Ok(folder)
+    }
+
     /// Makes the node's folder and stages something in it.
+    ///
+    /// # Errors
+    /// [`StoreError::Outside`], [`StoreError::Io`], [`StoreError::Commit`].
     pub(crate) fn stage<T>(
         &self,
         node: &Node,
         stage: impl FnOnce(&Path) -> Result<T, CommitError>,
-    ) -> Result<T, CommitError> {
+    ) -> Result<T, StoreError> {
         let _folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = self.node_folder(node);
+        let folder = self.own_folder(node)?;
         durable::create_dir_all(&folder)?;
-        stage(&folder).inspect_err(|_| remove_if_empty(&folder))
+        Ok(stage(&folder).inspect_err(|_| remove_if_empty(&folder))?)
     }
 
     /// Removes the node's folder if nothing is in it: what was staged was given up.
@@ -136,7 +156,7 @@ impl Blobs {
     /// Removes folders that a process was filling when it died. Only entries are staged as folders, so the
     /// payloads that another process may be writing here, which are files, stay.
     pub(crate) fn remove_half_staged(&self, node: &Node) -> Result<(), StoreError> {
-        let folder = self.node_folder(node);
+        let folder = self.own_folder(node)?;
         let failed = |source| StoreError::Io { operation: "list", path: folder.clone(), source };
         let entries = match fs::read_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -323,5 +343,47 @@ mod tests {
         }
         let text = check_name("suffix", "a b").unwrap_err().to_string();
         assert!(text.contains("suffix `a b`") && text.contains("' '"), "{text}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn store_7_a_node_folder_that_lies_outside_is_refused_when_it_is_written() {
+        use std::os::unix::fs::symlink;
+
+        use crate::record::Attachment;
+        use crate::store::{ObjectStore, StoreOptions};
+
+        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+        let node = |seq| Node::new("a.b.run", "0123456789abcdef", seq).unwrap();
+        let folder = |seq| blobs_folder(root.path()).join(node(seq).address().as_str());
+        let elsewhere = outside.path().join("elsewhere");
+        fs::create_dir_all(elsewhere.join(".tmp-1-x")).unwrap();
+        symlink(&elsewhere, folder(0)).unwrap();
+        symlink(outside.path().join("nothing"), folder(1)).unwrap();
+        let file = || Attachment { files: vec![("x.a.svg".into(), vec![])], ..Attachment::default() };
+        for seq in 0..2 {
+            let errors = [
+                store.stage_folder(&node(seq), "checkpoint").map(drop).unwrap_err(),
+                store.attach(&node(seq), file()).unwrap_err(),
+                store.remove_unmarked_checkpoint(&node(seq)).map(drop).unwrap_err(),
+                store.withdraw_checkpoints(&[node(seq)]).map(drop).unwrap_err(),
+            ];
+            for error in errors {
+                assert!(matches!(error, StoreError::Outside { .. }), "{error:?}");
+                let text = error.to_string();
+                assert!(text.contains(node(seq).address().as_str()), "{text}");
+            }
+        }
+        let left: Vec<_> =
+            fs::read_dir(&elsewhere).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, [".tmp-1-x"], "nothing was written there, and nothing removed");
+        // A link that stays inside is fine.
+        fs::create_dir(root.path().join("large")).unwrap();
+        symlink("../../large", folder(2)).unwrap();
+        store.attach(&node(2), file()).unwrap();
+        store.flush().unwrap();
+        assert!(root.path().join("large/x.a.svg").is_file());
+        assert_eq!(store.reader().node(&node(2)).unwrap().unwrap().files.len(), 1);
     }
 }

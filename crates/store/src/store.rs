@@ -302,13 +302,15 @@ impl ObjectStore {
     /// Only the holder of the run's lock may call it; see [`ObjectStore::remove_unmarked_checkpoint`].
     ///
     /// # Errors
-    /// [`StoreError::Query`] when the records cannot be read; nothing was changed then. [`StoreError::Record`],
+    /// [`StoreError::Query`] when the records cannot be read, [`StoreError::Outside`] when the folder of a node
+    /// leads out of the root; nothing was changed then. [`StoreError::Record`],
     /// [`StoreError::Closed`], [`StoreError::Failed`], [`StoreError::Commit`].
     ///
     /// # Durability
     /// On return neither marker nor files come back after a loss of power.
     pub fn withdraw_checkpoints(&self, nodes: &[Node]) -> Result<u64, StoreError> {
         self.queue.flush()?;
+        let folders = nodes.iter().map(|node| self.blobs.own_folder(node)).collect::<Result<Vec<_>, _>>()?;
         let reader = self.reader();
         let mut marked = Vec::new();
         for node in nodes {
@@ -322,9 +324,9 @@ impl ObjectStore {
         }
         // The marker before the bytes: a marked checkpoint is whole.
         self.queue.flush()?;
-        for node in nodes {
+        for folder in folders {
             fault::point("store.blob.withdraw");
-            durable::remove_dir_all(&self.blobs.node_folder(node).join(CHECKPOINT_ENTRY))?;
+            durable::remove_dir_all(&folder.join(CHECKPOINT_ENTRY))?;
         }
         for node in &marked {
             tracing::info!(node = %node, "checkpoint withdrawn");
