@@ -213,7 +213,7 @@ fn identity_case_16_an_executed_builder_asks_for_everything() {
 }
 
 #[test]
-fn identity_case_17_a_copied_tree_resolves_its_blobs_there() {
+fn store_7_identity_case_17_a_copied_tree_resolves_its_blobs_there() {
     let root = Root::new();
     let (checkpointed, failed) = (node("r", 5), node("r", 6));
     let store = crate::ObjectStore::open(root.path(), crate::StoreOptions::default()).unwrap();

@@ -8,6 +8,7 @@ pub(super) mod kit;
 mod nonces;
 mod oracle;
 mod order;
+mod promises;
 mod runs;
 mod scope;
 mod sql;
