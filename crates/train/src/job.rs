@@ -56,6 +56,8 @@ struct Prepared<S> {
     state: S,
     /// The base of a resume: recorded by an earlier launch.
     recorded: Option<Node>,
+    /// The node that the last tick left.
+    before: Option<Node>,
     /// A resumed job stands at its base until the first batch is wanted.
     waits: bool,
 }
@@ -85,8 +87,13 @@ impl<S> Job<S> {
             Mode::Resume(base) => (base.clone().with_parent(None), Some(base.clone())),
         };
         let state = initialise(mode)?;
-        self.prepared =
-            Some(Prepared { clock: Clock::new(node), state, waits: recorded.is_some(), recorded });
+        self.prepared = Some(Prepared {
+            clock: Clock::new(node),
+            state,
+            waits: recorded.is_some(),
+            recorded,
+            before: None,
+        });
         Ok(())
     }
 
@@ -110,8 +117,24 @@ impl<S> Job<S> {
             self.store.value(&node, &[])?;
         }
         let next = prepared.clock.tick()?;
+        prepared.before = Some(node);
         self.ticks += 1;
         Ok(next)
+    }
+
+    /// Gives up the live node, at which nothing was recorded, and returns where the job ends instead: at the node
+    /// before, as if the last tick had not been. Without a tick it ends where it began.
+    ///
+    /// The clock itself never goes back, so the job is over then.
+    pub(crate) fn give_up(&mut self) -> Result<Node, JobError> {
+        let prepared = self.prepared.as_mut().ok_or(JobError::NotSetUp)?;
+        Ok(match prepared.before.take() {
+            Some(before) => {
+                self.ticks -= 1;
+                before
+            }
+            None => prepared.clock.node(),
+        })
     }
 
     /// Returns the live node.
@@ -140,7 +163,7 @@ impl<S> Job<S> {
         &self.store
     }
 
-    /// Returns how often this job ticked.
+    /// Returns how often this job ticked, to nodes that were not given up.
     pub(crate) fn ticks(&self) -> u64 {
         self.ticks
     }

@@ -68,7 +68,7 @@ pub(crate) trait Learner: Send {
     /// Applies the accumulated gradients, clipped.
     fn update(&mut self, rate: f64, clip: Option<f64>);
 
-    /// Forgets the accumulated gradients.
+    /// Forgets what was accumulated of a step, also where micro-batches are still to come.
     fn skip(&mut self);
 
     /// Computes the mean loss over the targets of several batches, without randomness.
@@ -173,6 +173,8 @@ impl<E: Experiment> Learner for Held<E> {
 
     fn skip(&mut self) {
         self.gradients = None;
+        self.accumulator = GradientsAccumulator::new();
+        self.loss = None;
         self.norm = None;
     }
 

@@ -33,7 +33,7 @@ pub struct TrainRequest {
     pub device: String,
     /// Threads that compute; by default one a core.
     pub threads: Option<usize>,
-    /// Stop in good order after this time.
+    /// Stop in good order after this time; looked at after each step and between its micro-batches.
     pub max_time: Option<Duration>,
     /// Go on although the data is not what the checkpoint was trained on.
     pub allow_changed_data: bool,
@@ -106,7 +106,7 @@ impl Status {
 /// What a launch did; everything in it is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainReport {
-    /// The last node.
+    /// The node of the last step that is done; the run's first node where none is.
     pub node: Node,
     /// How it ended.
     pub status: Status,
@@ -120,6 +120,6 @@ pub struct TrainReport {
     pub updates: u64,
     /// Steps of the run that were left out, because their loss or gradient was not finite.
     pub skipped: u64,
-    /// Ticks of this launch.
+    /// Ticks of this launch, to nodes whose step is done.
     pub ticks: u64,
 }

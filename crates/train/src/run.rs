@@ -241,5 +241,4 @@ fn skipped(
 }
 
 #[cfg(test)]
-#[path = "run/tests.rs"]
 mod tests;

@@ -106,6 +106,8 @@ pub(crate) struct Trainer<'a> {
     saver: Saver,
     meter: Meter,
     updates: u64,
+    /// Position of the newest checkpoint that was begun.
+    begun: Option<u64>,
     /// The newest checkpoint that is complete.
     saved: Option<Node>,
     /// Why a record was refused; the loop stops at the next tick.
@@ -156,6 +158,7 @@ impl<'a> Trainer<'a> {
             schedule: Schedule::new(tools.settings)?,
             meter: Meter::default(),
             updates: 0,
+            begun: None,
             saved: None,
             refused: None,
             job,
@@ -178,9 +181,10 @@ impl<'a> Trainer<'a> {
             return self.finish();
         }
         self.job.begin()?;
-        self.note_changed_data()?;
         loop {
-            let step = self.step()?;
+            let Some(step) = self.step()? else {
+                return self.given_up();
+            };
             let last = step.number >= steps;
             if last || step.number.is_multiple_of(self.rhythm.report_every) {
                 self.report(&step)?;
@@ -188,9 +192,9 @@ impl<'a> Trainer<'a> {
             if due(step.number, self.rhythm.eval_every) {
                 self.validate(step.number)?;
             }
-            let stopping = self.is_stopping();
+            let stopping = is_stopping(self.tools.stop, self.tools.deadline);
             if last || stopping || self.refused.is_some() || due(step.number, self.rhythm.checkpoint_every) {
-                self.save(&step)?;
+                self.save(self.job.node()?)?;
             }
             let complete = self.saver.poll();
             self.tell_saved(complete?);
@@ -221,26 +225,33 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
+    /// Recorded at the first node of a launch, once its step is done.
     fn note_changed_data(&mut self) -> Result<(), TrainError> {
-        if self.job.state()?.changed_data {
+        if self.updates == 1 && self.job.state()?.changed_data {
             let node = self.job.node()?;
             self.record(&node, &[("job/changed_data", true.into())]);
         }
         Ok(())
     }
 
-    /// Batch and update of the live node.
-    fn step(&mut self) -> Result<Step, TrainError> {
+    /// Batch and update of the live node; `None` when somebody asked to stop before all its micro-batches were
+    /// done, and then nothing of it is left: neither a record nor a gradient.
+    fn step(&mut self) -> Result<Option<Step>, TrainError> {
         let begin = Instant::now();
         let batch = self.loader.batch();
         self.meter.data += begin.elapsed();
 
         let begin = Instant::now();
+        let (stop, deadline) = (self.tools.stop, self.tools.deadline);
         let state = self.job.state_mut()?;
         let number = state.step + 1;
         let parts = self.rhythm.accumulate;
         let counted = batch.counted();
         for micro in 0..parts {
+            if micro > 0 && is_stopping(stop, deadline) {
+                state.learner.skip();
+                return Ok(None);
+            }
             let whole = parts == 1;
             let slice = (!whole).then(|| batch.micro(micro as usize, parts as usize));
             let part = slice.as_ref().unwrap_or(&batch);
@@ -276,11 +287,12 @@ impl<'a> Trainer<'a> {
         self.meter.update += begin.elapsed();
         self.meter.tokens += counted;
         self.meter.steps += 1;
+        self.note_changed_data()?;
         if !finite {
             let (loss, norm) = seen.unwrap_or((f64::NAN, f64::NAN));
             self.not_finite(number, loss, norm)?;
         }
-        Ok(Step { number, rate, seen })
+        Ok(Some(Step { number, rate, seen }))
     }
 
     fn not_finite(&mut self, step: u64, loss: f64, norm: f64) -> Result<(), TrainError> {
@@ -349,8 +361,9 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    fn save(&mut self, step: &Step) -> Result<(), TrainError> {
-        let node = self.job.node()?;
+    /// Saves the state after the last step that is done, whose node this is.
+    fn save(&mut self, node: Node) -> Result<(), TrainError> {
+        let seq = node.seq();
         let state = self.job.state()?;
         let contents = Contents {
             snapshot: state.learner.snapshot(),
@@ -360,10 +373,10 @@ impl<'a> Trainer<'a> {
                 step: state.step,
                 tokens: state.tokens,
                 skipped: state.skipped,
-                schedule: ScheduleState { learning_rate: step.rate },
+                schedule: ScheduleState { learning_rate: self.schedule.rate(state.step) },
                 loader: LoaderState {
                     offset: state.offset,
-                    position: state.offset + node.seq(),
+                    position: state.offset + seq,
                     fingerprint: self.tools.fingerprint.clone(),
                     changed_data_allowed: state.changed_data,
                 },
@@ -375,8 +388,9 @@ impl<'a> Trainer<'a> {
             tokenizer: self.tools.data.vocabulary_arc(),
             job: Arc::clone(&self.tools.job_file),
         };
-        self.tools.progress.event(&Event::Saving { node: &node, step: step.number });
-        let before = self.saver.save(node, self.loader.batch(), contents)?;
+        self.tools.progress.event(&Event::Saving { node: &node, step: state.step });
+        let before = self.saver.save(node, self.loader.batch_at(seq), contents)?;
+        self.begun = Some(seq);
         self.tell_saved(before);
         Ok(())
     }
@@ -385,11 +399,6 @@ impl<'a> Trainer<'a> {
         if let Err(error) = self.job.store().value(node, fields) {
             self.refused.get_or_insert(error);
         }
-    }
-
-    fn is_stopping(&self) -> bool {
-        let late = self.tools.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        late || self.tools.stop.is_requested()
     }
 
     fn tell_start(&mut self) -> Result<(), TrainError> {
@@ -428,6 +437,26 @@ impl<'a> Trainer<'a> {
         self.ended(node, false)
     }
 
+    /// Ends at the last step that is done, the live node's not being it. The clock has left the node of that step,
+    /// but its state is still here, so what a stop right after the step would have saved is saved now.
+    fn given_up(mut self) -> Result<Ended, TrainError> {
+        let node = self.job.give_up()?;
+        if self.updates == 0 {
+            // The state is the one that the launch began with: a checkpoint holds it, or the seed gives it again.
+            if !self.tools.stop.is_requested() {
+                self.tools.progress.event(&Event::Notice(
+                    "the time was over before one step was done; with as little time again it gets no further: \
+                     give `--max-time` more than a step takes, or leave it out",
+                ));
+            }
+        } else if self.begun != Some(node.seq()) {
+            self.save(node.clone())?;
+        }
+        let last = self.saver.wait()?;
+        self.tell_saved(last);
+        self.ended(node, false)
+    }
+
     fn ended(self, node: Node, finished: bool) -> Result<Ended, TrainError> {
         self.job.store().flush()?;
         tracing::debug!(node = %node, updates = self.updates, ticks = self.job.ticks(), "the loop ended");
@@ -441,6 +470,11 @@ impl<'a> Trainer<'a> {
             checkpoint: self.saved,
         })
     }
+}
+
+/// Whether somebody asked to stop, or the time is over.
+fn is_stopping(stop: &Stop, deadline: Option<Instant>) -> bool {
+    stop.is_requested() || deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
 /// "Every k" fires after step k.

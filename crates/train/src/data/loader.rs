@@ -40,11 +40,18 @@ impl Loader {
 
     /// Returns the batch of the live node.
     pub(crate) fn batch(&self) -> Arc<Batch> {
-        let position = self.offset.wrapping_add(self.view.seq());
+        self.batch_at(self.view.seq())
+    }
+
+    /// Returns the batch of any node of the run; the stream does not move.
+    pub(crate) fn batch_at(&self, seq: u64) -> Arc<Batch> {
+        let position = self.offset.wrapping_add(seq);
         let mut last = self.last();
         match last.as_ref() {
             Some(batch) if batch.position == position => Arc::clone(batch),
             _ => {
+                // Its memory first: a batch may be as large as memory allows.
+                *last = None;
                 let batch = Arc::new(self.at(position));
                 *last = Some(Arc::clone(&batch));
                 batch

@@ -70,6 +70,19 @@ fn a_resumed_job_ticks_once_and_leaves_its_base_as_it_was() {
 }
 
 #[test]
+fn giving_up_a_node_ends_at_the_one_before_as_if_the_tick_had_not_been() {
+    let (_folder, mut job) = job();
+    assert!(matches!(job.give_up(), Err(JobError::NotSetUp)));
+    job.setup(&Mode::Branch(base()), ready("state")).unwrap();
+    let first = job.node().unwrap();
+    assert_eq!((job.give_up().unwrap(), job.ticks()), (first.clone(), 0), "nothing is before the first");
+    job.tick().unwrap();
+    let ended = job.give_up().unwrap();
+    assert_eq!((&ended, ended.parent(), job.ticks()), (&first, first.parent(), 0));
+    assert_eq!(job.store().flush().unwrap().records, 1, "the tick recorded the node that it left");
+}
+
+#[test]
 fn a_branch_does_not_tick_before_its_first_step() {
     let (_folder, mut job) = job();
     job.setup(&Mode::Branch(base()), ready("state")).unwrap();

@@ -14,6 +14,8 @@ use crate::error::TrainError;
 use crate::origin::base_settings;
 use crate::{Base, Gpt, SettingsError};
 
+mod given_up;
+
 /// A root with a text in it, and a request for a tiny model that uses everything that could break
 /// exactness: dropout, shuffling, a schedule, accumulation, clipping.
 struct Rig {
@@ -605,7 +607,7 @@ fn weights_that_are_not_finite_are_named_when_sampled() {
 #[test]
 fn max_time_stops_in_good_order() {
     let rig = Rig::new();
-    let mut request = rig.request("a", &[]);
+    let mut request = rig.request("a", &[("accumulate", "1")]);
     request.max_time = Some(std::time::Duration::ZERO);
     let report = run(&request);
     assert_eq!((report.status, report.steps), (Status::Stopped, 1));
@@ -817,8 +819,14 @@ fn a_termination_stops_in_good_order() {
     for name in ["TERM", "HUP", "INT", "USR1"] {
         let root = rig.root(name);
         let mut child = spawn(&rig, &root, None);
-        wait_for(&root.join("objects").join("values"));
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        // From the first checkpoint on there is one to stop at.
+        wait_for(&root.join("objects").join("blobs"));
+        let begun = || std::fs::read_dir(root.join("objects").join("blobs")).unwrap().next().is_some();
+        let begin = Instant::now();
+        while !begun() {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(60), "it saves nothing");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
         signal(&child, name);
         let status = child.wait().unwrap();
         assert_eq!(status.code(), Some(4), "{name}");
