@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use burn::tensor::{Int, Tensor};
+use proptest::prelude::*;
 
 use super::*;
 use crate::{Experiment, GptModel, Initial, Key, Settings, SettingsError, Tokens};

@@ -1,0 +1,111 @@
+//! What a user or a disk does wrong.
+
+use super::*;
+
+#[test]
+fn changed_data_is_refused_unless_allowed_and_then_recorded() {
+    let rig = Rig::new();
+    let request = rig.request("a", &[]);
+    run_until(&request, 2);
+    let text = rig.folder.path().join("text.txt");
+    let mut content = std::fs::read_to_string(&text).unwrap();
+    content.replace_range(0..1, "L");
+    content.replace_range(0..1, "l");
+    content.push_str("line 1 of 2\n");
+    std::fs::write(&text, &content).unwrap();
+    let error = fail(&request);
+    assert_eq!(error.code(), "data");
+    assert!(error.to_string().contains("the text's size was"), "{error}");
+    let mut allowed = request.clone();
+    allowed.allow_changed_data = true;
+    let report = run(&allowed);
+    let node = report.node.at(2).unwrap();
+    assert_eq!(field(&rig.root("a"), &node, "job/changed_data"), Some(Scalar::Bool(true)));
+}
+
+#[test]
+fn bad_arguments_say_what_to_do() {
+    let rig = Rig::new();
+    let bad = |change: &dyn Fn(&mut TrainRequest)| {
+        let mut request = rig.request("a", &[]);
+        change(&mut request);
+        let error = fail(&request);
+        (error.to_string(), error.next().unwrap_or_default(), error.code())
+    };
+    let (what, next, code) = bad(&|request| request.preset = Some("tin".to_owned()));
+    assert_eq!((what.as_str(), code), ("no preset is called `tin`", "usage"));
+    assert!(next.contains("tiny, nanogpt-cpu, baby-gpt"));
+    let (what, _, code) = bad(&|request| request.text = Some("/none.txt".into()));
+    assert_eq!((what.as_str(), code), ("cannot open the text `/none.txt`", "data"));
+    let (_, next, _) = bad(&|request| request.sets.push(("batchsize".to_owned(), "1".to_owned())));
+    assert_eq!(next, "did you mean `batch_size`?");
+    let (what, _, _) = bad(&|request| request.sets.push(("model.heads".to_owned(), "3".to_owned())));
+    assert!(what.contains("`model.heads` = 3 does not divide"), "{what}");
+    let (what, _, _) = bad(&|request| request.sets.push(("data.context".to_owned(), "100000".to_owned())));
+    assert!(what.contains("one example needs 100001"), "{what}");
+    let (_, _, code) = bad(&|request| request.device = "cuda".to_owned());
+    assert_eq!(code, "device");
+    let (_, _, code) = bad(&|request| request.name = Some("x".repeat(300)));
+    assert_eq!(code, "usage");
+    let (_, _, code) = bad(&|request| request.name = Some(String::new()));
+    assert_eq!(code, "usage");
+    let (what, next, code) = bad(&|request| request.threads = Some(1_000_000));
+    assert_eq!((what.as_str(), code), ("1000000 threads are too many", "usage"));
+    assert!(next.contains("at most"), "{next}");
+    for (path, value) in [("model.width", "1000000"), ("batch_size", "9007199254740991")] {
+        let (what, next, code) = bad(&|request| request.sets.push((path.to_owned(), value.to_owned())));
+        assert_eq!(code, "memory", "{what}");
+        assert!(what.contains(&format!("`{path}` = {value}")) && next.contains("--set"), "{what}");
+    }
+    let (_, _, code) = bad(&|request| request.experiment = Some("nre".to_owned()));
+    assert_eq!(code, "usage");
+    let file = rig.folder.path().join("text.txt");
+    let (_, _, code) = bad(&|request| request.root = file.clone());
+    assert!(["root", "store"].contains(&code), "{code}");
+    // Nothing was made by any of these.
+    assert!(
+        !rig.root("a")
+            .join("objects")
+            .join("values")
+            .read_dir()
+            .is_ok_and(|mut files| files.next().is_some())
+    );
+}
+
+#[test]
+fn allowed_data_is_read_with_the_vocabulary_of_the_checkpoint() {
+    let rig = Rig::new();
+    let mut request = rig.request("a", &[]);
+    run_until(&request, 2);
+    let text = rig.folder.path().join("text.txt");
+    let content = std::fs::read_to_string(&text).unwrap();
+    std::fs::write(&text, format!("{content}Z")).unwrap();
+    request.allow_changed_data = true;
+    let error = fail(&request);
+    assert!(error.to_string().contains("holds the character 'Z'"), "{error}");
+    // Fewer characters are no reason to refuse: the model has them all.
+    std::fs::write(&text, content.replace('7', "8")).unwrap();
+    assert_eq!(run(&request).status, Status::Finished);
+}
+
+#[test]
+fn a_store_that_fails_ends_the_run_with_its_cause() {
+    let rig = Rig::new();
+    let request = rig.request("a", &[("steps", "40")]);
+    let values = rig.root("a").join("objects").join("values");
+    let mut progress = |event: &Event<'_>| {
+        if matches!(event, Event::Step { step: 3, .. }) {
+            std::fs::remove_dir_all(&values).unwrap();
+            std::fs::write(&values, "").unwrap();
+        }
+    };
+    let error = train(&crate::experiments![Gpt], &request, &Stop::new(), &mut progress).unwrap_err();
+    assert_eq!(error.code(), "store");
+    let mut text = String::new();
+    let mut cause: Option<&dyn std::error::Error> = Some(&error);
+    while let Some(error) = cause {
+        text.push_str(&format!("{error}\n"));
+        cause = error.source();
+    }
+    assert!(text.contains("objects/values"), "{text}");
+}

@@ -1,0 +1,133 @@
+//! Launches in processes of their own, which are killed or told to stop.
+
+use super::*;
+
+/// What a child process is told: by these variables, since its arguments belong to the test harness.
+const CHILD_ROOT: &str = "WAYCAIRN_TEST_CHILD_ROOT";
+const CHILD_TEXT: &str = "WAYCAIRN_TEST_CHILD_TEXT";
+const CHILD_PAUSE: &str = "WAYCAIRN_TEST_CHILD_PAUSE";
+
+const CHILD_SETS: [(&str, &str); 5] = [
+    ("steps", "240"),
+    ("checkpoint_every", "7"),
+    ("eval_every", "10"),
+    ("data.order", "shuffled"),
+    ("model.layers", "2"),
+];
+
+/// The program that the tests below start; it does nothing without the variables.
+#[test]
+fn child() {
+    let (Ok(root), Ok(text)) = (std::env::var(CHILD_ROOT), std::env::var(CHILD_TEXT)) else {
+        return;
+    };
+    let rig = Rig { folder: tempfile::tempdir().unwrap() };
+    let mut request = rig.request("unused", &CHILD_SETS);
+    request.root = root.clone().into();
+    request.text = Some(text.into());
+    let pause: Option<u64> = std::env::var(CHILD_PAUSE).ok().and_then(|step| step.parse().ok());
+    let mut progress = |event: &Event<'_>| {
+        if matches!(event, Event::Step { step, .. } if Some(*step) == pause) {
+            std::fs::write(Path::new(&root).join("paused"), "").unwrap();
+            loop {
+                std::thread::park();
+            }
+        }
+    };
+    let stop = Stop::on_signals().unwrap();
+    let report = train(&crate::experiments![Gpt], &request, &stop, &mut progress).unwrap();
+    std::process::exit(if report.status == Status::Stopped { 4 } else { 0 });
+}
+
+fn spawn(rig: &Rig, root: &Path, pause: Option<u64>) -> std::process::Child {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["run::tests::killed::child", "--exact", "--test-threads=1"])
+        .env(CHILD_ROOT, root)
+        .env(CHILD_TEXT, rig.folder.path().join("text.txt"))
+        .stdout(std::process::Stdio::null());
+    if let Some(step) = pause {
+        command.env(CHILD_PAUSE, step.to_string());
+    }
+    command.spawn().unwrap()
+}
+
+fn signal(child: &std::process::Child, name: &str) {
+    let kill = format!("kill -{name} {}", child.id());
+    assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+}
+
+fn wait_for(path: &Path) {
+    let begin = Instant::now();
+    while !path.exists() {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(60), "`{}` never came", path.display());
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn training_case_08_kill_nine_twenty_times() {
+    let rig = Rig::new();
+    let root = rig.root("killed");
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    for _ in 0..20 {
+        let mut child = spawn(&rig, &root, None);
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        std::thread::sleep(std::time::Duration::from_millis(20 + random % 400));
+        // It may have finished before.
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+    let mut request = rig.request("killed", &CHILD_SETS);
+    let rest = run(&request);
+    request.root = rig.root("whole");
+    let whole = run(&request);
+    assert!(rest.steps == whole.steps && rest.node.seq() == whole.node.seq());
+    let (ours, theirs) = (computed(&root, "run"), computed(&rig.root("whole"), "run"));
+    assert_eq!(ours.len(), 240);
+    assert_eq!(ours, theirs);
+    assert_eq!(final_weights(&root, &rest), final_weights(&rig.root("whole"), &whole));
+    let reader = ObjectReader::open(&root).unwrap();
+    assert_eq!(reader.runs().unwrap().len(), 1, "every launch went on with the same run");
+}
+
+#[test]
+fn a_termination_stops_in_good_order() {
+    let rig = Rig::new();
+    for name in ["TERM", "HUP", "INT", "USR1"] {
+        let root = rig.root(name);
+        let mut child = spawn(&rig, &root, None);
+        // From the first checkpoint on there is one to stop at.
+        wait_for(&root.join("objects").join("blobs"));
+        let begun = || std::fs::read_dir(root.join("objects").join("blobs")).unwrap().next().is_some();
+        let begin = Instant::now();
+        while !begun() {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(60), "it saves nothing");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        signal(&child, name);
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(4), "{name}");
+        let reader = ObjectReader::open(&root).unwrap();
+        let last = reader.runs().unwrap()[0].last.clone();
+        assert!(reader.checkpoint(&last).unwrap().is_some(), "{name}: the last node has a checkpoint");
+    }
+}
+
+#[test]
+fn a_second_interrupt_stops_at_once_and_keeps_what_was_recorded() {
+    let rig = Rig::new();
+    let root = rig.root("interrupted");
+    let mut child = spawn(&rig, &root, Some(5));
+    wait_for(&root.join("paused"));
+    signal(&child, "INT");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert!(child.try_wait().unwrap().is_none(), "the first only asks");
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let recorded = computed(&root, "run");
+    assert_eq!(recorded.len(), 5);
+    assert!(recorded[&4].contains_key("train/loss"));
+}
