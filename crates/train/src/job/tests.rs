@@ -57,7 +57,7 @@ fn training_case_01_a_failing_initialiser_may_be_tried_again() {
 }
 
 #[test]
-fn a_resumed_job_ticks_once_and_leaves_its_base_as_it_was() {
+fn train_1_a_resume_keeps_the_node_and_its_record_and_ticks_once() {
     let (_folder, mut job) = job();
     job.setup(&Mode::Resume(base()), ready("state")).unwrap();
     job.begin().unwrap();
@@ -83,12 +83,13 @@ fn giving_up_a_node_ends_at_the_one_before_as_if_the_tick_had_not_been() {
 }
 
 #[test]
-fn a_branch_does_not_tick_before_its_first_step() {
+fn train_1_a_branch_begins_at_zero_with_its_base_as_parent_and_without_a_tick() {
     let (_folder, mut job) = job();
     job.setup(&Mode::Branch(base()), ready("state")).unwrap();
     job.begin().unwrap();
-    assert_eq!((job.node().unwrap().seq(), job.ticks()), (0, 0));
     let node = job.node().unwrap();
+    assert_eq!((node.to_string().as_str(), node.parent()), ("run@949e88:0", Some(&base().address())));
+    assert_eq!(job.ticks(), 0);
     job.store().value(&node, &[("a", 1_i64.into())]).unwrap();
     job.tick().unwrap();
     assert_eq!(job.store().flush().unwrap().records, 1, "a recorded node is not recorded again");

@@ -45,6 +45,36 @@ fn train_2_a_batch_is_a_function_of_the_position() {
 }
 
 #[test]
+fn train_2_other_data_and_another_seed_give_other_batches() {
+    let (data, fingerprint) = parts();
+    let batch = |data: &Arc<TextData>, fingerprint: &Fingerprint| {
+        Loader::new(Arc::clone(data), fingerprint, 5, clock(0).view()).batch().sha256()
+    };
+    let first = batch(&data, &fingerprint);
+    assert_eq!(batch(&data, &fingerprint), first);
+    assert_ne!(batch(&data, &Fingerprint { seed: 4, ..fingerprint.clone() }), first);
+    let bytes = TextData::open(&Source::Embedded, Reading::Given(Vocabulary::Byte), 0.9).unwrap();
+    assert_ne!(batch(&Arc::new(bytes), &fingerprint), first);
+}
+
+#[test]
+fn train_2_asking_never_moves_the_stream() {
+    let (data, fingerprint) = parts();
+    let mut clock = clock(0);
+    let loader = Loader::new(Arc::clone(&data), &fingerprint, 0, clock.view());
+    let undisturbed: Vec<_> = (0..6).map(|seq| loader.batch_at(seq).sha256()).collect();
+    for seq in 0..6_u64 {
+        // Back and forth, and more than once.
+        for other in [seq + 3, 0, seq] {
+            loader.batch_at(other);
+        }
+        assert_eq!(loader.batch().sha256(), undisturbed[seq as usize]);
+        assert!(Arc::ptr_eq(&loader.batch(), &loader.batch()));
+        clock.tick().unwrap();
+    }
+}
+
+#[test]
 fn micro_batches_are_slices_of_the_batch() {
     let (data, fingerprint) = parts();
     let loader = Loader::new(data, &fingerprint, 0, clock(0).view());

@@ -1,7 +1,12 @@
 //! Checkpoints that are damaged, left over, misplaced, or of another model.
 
 use super::*;
-use crate::checkpoint::{CheckpointError, MODEL, OPTIMIZER, STATE};
+use crate::checkpoint::{CheckpointError, Contents, MODEL, OPTIMIZER, STATE};
+use crate::data::{Loader, Reading, Source, TextData};
+use crate::experiment::{AnyExperiment, shared};
+use crate::origin::base_settings;
+use crate::restore::Want;
+use crate::saver::{ENTRY, SaveError, Saver};
 
 #[test]
 fn training_case_11_a_damaged_checkpoint_is_named_and_an_older_one_suggested() {
@@ -108,6 +113,87 @@ fn partial_takes_what_fits() {
     };
     train(&crate::experiments![Gpt], &branch, &Stop::new(), &mut progress).unwrap();
     assert!(notices.contains("restored in part; not in the checkpoint: blocks.1."), "{notices}");
+}
+
+#[test]
+fn train_3_a_marker_comes_with_every_earlier_record_and_not_before_the_save_is_complete() {
+    let rig = Rig::new();
+    let root = rig.root("a");
+    let mut saved = Vec::new();
+    let mut progress = |event: &Event<'_>| match event {
+        // It cannot be complete: nobody has written it yet.
+        Event::Saving { node, .. } => {
+            let reader = ObjectReader::open(&root).unwrap();
+            assert!(reader.checkpoint(node).unwrap().is_none());
+        }
+        // What another process sees now is what a loss of power would leave.
+        Event::Saved { node, .. } => {
+            let reader = ObjectReader::open(&root).unwrap();
+            assert!(restore::open(&reader, node, Depth::Whole).is_ok());
+            for seq in 0..=node.seq() {
+                let view = reader.node(&node.at(seq).unwrap()).unwrap().unwrap();
+                let step = i64::try_from(seq).unwrap() + 1;
+                assert_eq!(view.fields["train/step"], Scalar::Int(step));
+                assert!(view.fields.contains_key("train/loss"));
+                assert_eq!(view.fields.contains_key("val/loss"), step == 4);
+            }
+            saved.push(node.seq());
+        }
+        _ => {}
+    };
+    train(&crate::experiments![Gpt], &rig.request("a", &[]), &Stop::new(), &mut progress).unwrap();
+    assert_eq!(saved, [1, 3, 5]);
+}
+
+#[test]
+fn train_3_a_marked_checkpoint_is_never_overwritten() {
+    let rig = Rig::new();
+    let report = run(&rig.request("a", &[]));
+    let root = rig.root("a");
+    let (here, other) = (report.node.clone(), report.node.at(3).unwrap());
+    let reader = ObjectReader::open(&root).unwrap();
+    let gpt = shared(Gpt);
+    let store = Arc::new(ObjectStore::open(&root, StoreOptions::default()).unwrap());
+    let mut saver = Saver::new(Arc::clone(&store), Retention::default());
+    // Saves at `here` once more, with the tensors of the checkpoint of `from`.
+    let mut save = |from: &Node| {
+        let checkpoint = restore::open(&reader, from, Depth::Whole).unwrap();
+        let settings = base_settings(&checkpoint, &gpt).unwrap();
+        let vocabulary = checkpoint.vocabulary();
+        let compute = Compute::choose("cpu").unwrap();
+        let mut learner = gpt.learner(&settings, vocabulary.len(), compute.device()).unwrap();
+        restore::restore(&reader, from, &checkpoint, learner.as_mut(), Want::Everything).unwrap();
+        let source = Source::parse(settings.text("data.source").unwrap());
+        let data = TextData::open(&source, Reading::Given(vocabulary.clone()), 0.9).unwrap();
+        let view = waycairn_dag::Clock::new(here.clone()).view();
+        let fingerprint = &checkpoint.state().loader.fingerprint;
+        let batch = Loader::new(Arc::new(data), fingerprint, 0, view).batch();
+        let contents = Contents {
+            snapshot: learner.snapshot(),
+            state: checkpoint.state().clone(),
+            seed: 1337,
+            config: settings.to_toml(),
+            tokenizer: Arc::new(vocabulary.clone()),
+            job: Arc::new(checkpoint.job().clone()),
+        };
+        saver.save(here.clone(), batch, contents).unwrap();
+        saver.wait()
+    };
+    let folder = reader.checkpoint(&here).unwrap().unwrap();
+    assert!(folder.ends_with(ENTRY));
+    let bytes = || -> BTreeMap<PathBuf, Vec<u8>> {
+        let files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        files.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+    };
+    let before = bytes();
+    // The same tensors are the same checkpoint; others are refused. Neither touches what is there.
+    save(&here).unwrap();
+    assert_eq!(bytes(), before);
+    let error = save(&other).unwrap_err();
+    assert!(matches!(&error, SaveError::Different { node } if *node == here.to_string()), "{error:?}");
+    assert_eq!(bytes(), before);
+    assert!(restore::open(&reader, &here, Depth::Whole).is_ok());
+    store.close().unwrap();
 }
 
 #[test]

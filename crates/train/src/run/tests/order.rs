@@ -83,6 +83,69 @@ fn training_case_02_what_is_done_is_not_done_again() {
 }
 
 #[test]
+fn training_case_02_all_is_done_and_only_the_finish_marker_is_missing() {
+    let rig = Rig::new();
+    let request = rig.request("a", &[]);
+    // The launch dies when the last checkpoint is complete, before it says that the run is finished.
+    let died = std::panic::catch_unwind(|| {
+        let mut progress = |event: &Event<'_>| {
+            if matches!(event, Event::Saved { node, .. } if node.seq() == 5) {
+                panic!("the launch dies here");
+            }
+        };
+        train(&crate::experiments![Gpt], &request, &Stop::new(), &mut progress)
+    });
+    assert!(died.is_err());
+    let root = rig.root("a");
+    let reader = ObjectReader::open(&root).unwrap();
+    let left = reader.runs().unwrap().remove(0);
+    assert_eq!((left.last.seq(), left.checkpoints.as_slice(), left.finished), (5, &[1, 3, 5][..], false));
+    let count = || {
+        let counts = reader.sql("select count(*), count(\"_x_finished\") from records").unwrap();
+        counts.rows().next().unwrap()
+    };
+    let before = count();
+    assert_eq!(before[1], Scalar::Int(0));
+
+    // The next launch says it, and does nothing else.
+    let rest = run(&request);
+    assert_eq!((rest.status, rest.steps, rest.updates, rest.ticks), (Status::Finished, 6, 0, 0));
+    assert_eq!((rest.resumed_from.as_ref(), rest.checkpoint.as_ref()), (Some(&left.last), Some(&left.last)));
+    assert_eq!(rest.node, left.last);
+    let Scalar::Int(records) = before[0] else { panic!("{before:?}") };
+    assert_eq!(count(), [Scalar::Int(records + 1), Scalar::Int(1)]);
+    assert!(reader.runs().unwrap().remove(0).finished);
+    let whole = run(&rig.request("whole", &[]));
+    assert_eq!(computed(&root, "run"), computed(&rig.root("whole"), "run"));
+    assert_eq!(final_weights(&root, &rest), final_weights(&rig.root("whole"), &whole));
+    assert_eq!(run(&request).status, Status::Skipped);
+}
+
+#[test]
+fn train_1_a_branch_is_a_run_of_its_own_and_a_resume_is_not() {
+    let rig = Rig::new();
+    let stopped = run_until(&rig.request("a", &[]), 3);
+    let mut branch = TrainRequest::new(rig.root("a"));
+    branch.base = Base::Branch(stopped.node.clone());
+    branch.sets = vec![("learning_rate".to_owned(), "3e-3".to_owned())];
+    let branched = run(&branch);
+    // The base's name is the default, and the nonce tells the two apart.
+    assert_eq!((branched.node.name(), branched.node.seq()), ("run", 2));
+    assert_ne!(branched.node.nonce(), stopped.node.nonce());
+    let reader = ObjectReader::open(&rig.root("a")).unwrap();
+    let first = branched.node.at(0).unwrap();
+    assert_eq!(reader.parents(&first).unwrap().first(), Some(&stopped.node));
+
+    let mut resume = TrainRequest::new(rig.root("a"));
+    resume.base = Base::Resume(stopped.node.clone());
+    let resumed = run(&resume);
+    assert!(resumed.node.same_run(&stopped.node));
+    assert_eq!((resumed.node.seq(), resumed.resumed_from.as_ref()), (5, Some(&stopped.node)));
+    let next = stopped.node.at(3).unwrap();
+    assert_eq!(reader.parents(&next).unwrap(), [stopped.node]);
+}
+
+#[test]
 fn training_case_03_a_branch_has_its_base_as_parent_and_begins_at_zero() {
     let rig = Rig::new();
     let request = rig.request("a", &[("steps", "2"), ("checkpoint_every", "1")]);
