@@ -119,7 +119,50 @@ fn identity_case_05_a_failing_disk_surfaces_at_every_call() {
     for _ in 0..2 {
         assert!(matches!(store.close(), Err(StoreError::Failed { unwritten: 2, .. })));
     }
-    assert!(!values_folder(root.path()).exists(), "nothing was left anywhere");
+}
+
+/// Names the root to the child of the test below.
+#[cfg(unix)]
+const LIMITED: &str = "WAYCAIRN_TEST_LIMITED";
+
+/// The disk takes the name of a part and then not its bytes. A limit on the length of files does that, and it is
+/// a process's own: the test starts itself under one.
+#[cfg(unix)]
+#[test]
+fn identity_case_05_a_disk_that_fails_within_a_part_leaves_no_temporary_file() {
+    let Some(root) = std::env::var_os(LIMITED) else {
+        let root = TempDir::new().unwrap();
+        let limited = "trap '' XFSZ && ulimit -f 1 && exec \"$0\" \"$@\"";
+        let name = "store::tests::identity_case_05_a_disk_that_fails_within_a_part_leaves_no_temporary_file";
+        let child = std::process::Command::new("sh")
+            .args(["-c", limited])
+            .arg(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture", "--test-threads=1"])
+            .env(LIMITED, root.path())
+            .output()
+            .unwrap();
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
+        assert!(child.status.success() && text.contains("1 passed"), "{text}");
+        // Nor did the child's end leave one, and what it recorded is in no part.
+        assert_eq!(names(&values_folder(root.path())), [""; 0]);
+        return;
+    };
+    let options = StoreOptions { batch_rows: 2, ..StoreOptions::default() };
+    let store = ObjectStore::open(Path::new(&root), options).unwrap();
+    let values = values_folder(Path::new(&root));
+    store.value(&node(0), &[("a", 1.into())]).unwrap();
+    store.value(&node(1), &[("a", 1.into())]).unwrap();
+    let error = store.flush().unwrap_err();
+    let StoreError::Failed { unwritten: 2, source } = &error else { panic!("{error:?}") };
+    // The file was there, since writing to it is what failed.
+    let StoreError::Io { operation: "write", path, source } = &**source else { panic!("{source:?}") };
+    assert_eq!(source.kind(), std::io::ErrorKind::FileTooLarge);
+    assert_eq!(path.parent(), Some(values.as_path()));
+    assert!(waycairn_durable::is_temporary(path.file_name().unwrap()), "{}", path.display());
+    assert_eq!(names(&values), [""; 0], "no file is left under any name");
+    assert!(matches!(store.close(), Err(StoreError::Failed { unwritten: 2, .. })));
+    assert_eq!(names(&values), [""; 0]);
 }
 
 #[test]
