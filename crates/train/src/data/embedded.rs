@@ -1,7 +1,13 @@
 //! The text that every binary carries, so that a first run needs no file.
 
-/// The sources of this crate, one after the other.
+/// The project's own documentation, then the sources of this crate, one after the other.
+///
+/// The last tenth is what a run validates on. The documentation stands first, so that it is more of what was trained
+/// on. The README is left out: it tells measured results, and they would change with it.
 pub(crate) const EMBEDDED: &str = concat!(
+    include_str!("../../../../ARCHITECTURE.md"),
+    include_str!("../../../../docs/format.md"),
+    include_str!("../../../../docs/plugins.md"),
     include_str!("../checkpoint/error.rs"),
     include_str!("../checkpoint/files.rs"),
     include_str!("../checkpoint/job.rs"),
@@ -34,6 +40,7 @@ pub(crate) const EMBEDDED: &str = concat!(
     include_str!("../launch.rs"),
     include_str!("../learner.rs"),
     include_str!("../lib.rs"),
+    include_str!("../memory.rs"),
     include_str!("../moments.rs"),
     include_str!("../optimizer.rs"),
     include_str!("../origin.rs"),
@@ -42,6 +49,7 @@ pub(crate) const EMBEDDED: &str = concat!(
     include_str!("../progress.rs"),
     include_str!("../request.rs"),
     include_str!("../restore.rs"),
+    include_str!("../retention.rs"),
     include_str!("../run.rs"),
     include_str!("../sample.rs"),
     include_str!("../saver.rs"),
@@ -55,11 +63,35 @@ pub(crate) const EMBEDDED: &str = concat!(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
 
     #[test]
     fn the_text_is_long_enough_to_learn_from() {
-        assert!(EMBEDDED.len() > 150_000);
+        assert!(EMBEDDED.len() > 300_000);
         assert!(EMBEDDED.is_ascii());
+    }
+
+    #[test]
+    fn the_text_is_the_projects_own_documentation_and_sources() {
+        for title in ["# Architecture\n", "# Format\n", "# Plugins\n"] {
+            assert!(EMBEDDED.contains(title), "{title}");
+        }
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut sources = 0;
+        for inside in ["", "checkpoint", "data", "gpt"] {
+            for entry in std::fs::read_dir(folder.join(inside)).unwrap() {
+                let path = entry.unwrap().path();
+                let own = path.ends_with("data/embedded.rs");
+                if own || path.extension().is_none_or(|extension| extension != "rs") {
+                    continue;
+                }
+                let source = std::fs::read_to_string(&path).unwrap();
+                assert!(EMBEDDED.contains(&source), "`{}` is not in the list", path.display());
+                sources += 1;
+            }
+        }
+        assert!(sources > 40);
     }
 }
