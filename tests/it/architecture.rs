@@ -127,3 +127,63 @@ fn crates_depend_only_in_the_allowed_direction() {
         }
     }
 }
+
+/// Every test of `crates/` that carries the id of an invariant, as it stands in the index: `store: store_1_...`.
+fn tests_with_an_id(root: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(root.join("crates")).expect("the crates") {
+        let folder = entry.expect("an entry").path();
+        let label = folder.file_name().expect("a name").to_string_lossy().into_owned();
+        let mut open = vec![folder];
+        while let Some(path) = open.pop() {
+            if path.is_dir() {
+                open.extend(
+                    std::fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("an entry").path()),
+                );
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let source = std::fs::read_to_string(&path).expect("a source");
+                let functions = source.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
+                let names = functions.filter_map(|rest| rest.split_once('(').map(|(name, _)| name));
+                found.extend(
+                    names.filter(|name| id_of(name).is_some()).map(|name| format!("{label}: `{name}`")),
+                );
+            }
+        }
+    }
+    found
+}
+
+/// The invariant whose id a test carries: `STORE-1` of `store_1_...`.
+fn id_of(test: &str) -> Option<String> {
+    let mut parts = test.splitn(3, '_');
+    let (area, number, _) = (parts.next()?, parts.next()?, parts.next()?);
+    let known = ["durable", "dag", "store", "train", "abi", "cli"].contains(&area);
+    (known && number.parse::<u32>().is_ok()).then(|| format!("{}-{number}", area.to_uppercase()))
+}
+
+#[test]
+fn the_index_of_invariants_names_every_test_that_carries_an_id() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the page");
+    let mut listed = BTreeSet::new();
+    for row in page.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        let &[id, _, tests] = cells.as_slice() else { continue };
+        let id = id.trim().trim_matches('`');
+        for test in tests.trim().split("<br>") {
+            let of = test.split_once('`').and_then(|(_, name)| id_of(name.trim_end_matches('`')));
+            if let Some(of) = of {
+                assert_eq!(of, id, "{test} stands in the row of another invariant");
+                listed.insert(test.to_owned());
+            }
+        }
+    }
+    let found = tests_with_an_id(&root);
+    let missing: Vec<&String> = found.difference(&listed).collect();
+    let gone: Vec<&String> = listed.difference(&found).collect();
+    assert!(
+        missing.is_empty() && gone.is_empty(),
+        "section 6 of ARCHITECTURE.md: add {missing:#?}, remove {gone:#?}"
+    );
+    assert!(found.len() > 100);
+}
