@@ -111,3 +111,8 @@ pub use reader::{KeyInfo, ObjectReader};
 pub use resolve::ResolveError;
 pub use run::RunSummary;
 pub use view::{Artifact, ArtifactInfo, CheckpointInfo, NodeView};
+
+/// The example of the project's README, which is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
