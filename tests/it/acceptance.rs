@@ -282,6 +282,22 @@ fn plugins_case_01_a_library_that_is_dropped_into_the_folder_is_found() {
     assert_eq!(attached[0]["status"], "attached", "{attached}");
 }
 
+#[test]
+fn a_plugin_in_its_place_can_be_picked_although_another_one_is_named() {
+    let root = small();
+    let folder = root.path().join("plugins");
+    std::fs::create_dir_all(&folder).expect("the folder of plugins");
+    std::fs::copy(plugin("hostile"), folder.join("hostile.so")).expect("a copy");
+    let library = plugin("summary").display().to_string();
+    let words = ["analyze", "--plugin", &library, "--at", "small:1"];
+    let ran = root.json(&words);
+    assert_eq!(ran.as_array().map(Vec::len), Some(1), "only what was named: {ran}");
+    assert_eq!(ran[0]["analysis"], "summary");
+    let mut picked = words.to_vec();
+    picked.extend(["--analysis", "healthy"]);
+    assert_eq!(root.json(&picked)[0]["analysis"], "healthy");
+}
+
 /// A dynamic library of the toolchain: it is whole, and no plugin.
 fn foreign_library() -> PathBuf {
     let rustc = Path::new(env!("CARGO")).with_file_name("rustc");

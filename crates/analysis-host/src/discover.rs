@@ -29,6 +29,8 @@ pub struct Found {
     pub path: PathBuf,
     /// The library, or why it was refused.
     pub result: Result<Library, LoadError>,
+    /// Whether the user named the file, or the folder that it is in; otherwise it was found in a default folder.
+    pub named: bool,
 }
 
 /// Opens what there is. A file that is refused does not keep others from being opened.
@@ -39,27 +41,27 @@ pub struct Found {
 pub fn discover(request: &Discovery) -> Vec<Found> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
-    let mut open = |path: PathBuf| {
+    let mut open = |path: PathBuf, named: bool| {
         let identity = path.canonicalize().unwrap_or_else(|_| path.clone());
         if seen.insert(identity) {
             let result = Library::open(&path);
             if let Err(error) = &result {
                 tracing::debug!(path = %path.display(), error = %error, "plugin refused");
             }
-            found.push(Found { path, result });
+            found.push(Found { path, result, named });
         }
     };
     for file in &request.files {
-        open(file.clone());
+        open(file.clone(), true);
     }
     let mut failed = Vec::new();
-    for (dir, required) in
+    for (dir, named) in
         request.dirs.iter().map(|dir| (dir, true)).chain(request.default_dirs.iter().map(|dir| (dir, false)))
     {
         match libraries(dir) {
-            Ok(files) => files.into_iter().for_each(&mut open),
-            Err(LoadError::NotFound { .. }) if !required => {}
-            Err(error) => failed.push(Found { path: dir.clone(), result: Err(error) }),
+            Ok(files) => files.into_iter().for_each(|file| open(file, named)),
+            Err(LoadError::NotFound { .. }) if !named => {}
+            Err(error) => failed.push(Found { path: dir.clone(), result: Err(error), named }),
         }
     }
     found.extend(failed);
@@ -124,20 +126,41 @@ pub fn select<'f>(found: &'f [Found], selector: &str) -> Result<&'f ForeignAnaly
 /// # Errors
 /// [`SelectError::Ambiguous`] if two libraries that differ have an analysis of one name.
 pub fn all(found: &[Found]) -> Result<Vec<&ForeignAnalysis>, SelectError> {
+    apart(found, |_| true)
+}
+
+/// The analyses of the libraries that the user named, in the order of discovery.
+///
+/// # Errors
+/// [`SelectError::Ambiguous`] if one of them has the name of an analysis in another library that was found, named or
+/// not, and the libraries differ.
+pub fn named(found: &[Found]) -> Result<Vec<&ForeignAnalysis>, SelectError> {
+    apart(found, |found| found.named)
+}
+
+/// The analyses of the files that are `wanted`, each the only one of its name among all.
+fn apart(found: &[Found], wanted: impl Fn(&Found) -> bool) -> Result<Vec<&ForeignAnalysis>, SelectError> {
     let mut analyses: Vec<&ForeignAnalysis> = Vec::new();
-    for analysis in every(found) {
+    for analysis in found.iter().filter(|found| wanted(found)).flat_map(of) {
         let name = &analysis.declaration().name;
-        match analyses.iter().find(|other| other.declaration().name == *name) {
-            None => analyses.push(analysis),
-            Some(other) if other.digest() == analysis.digest() => {}
-            Some(other) => return Err(ambiguous(name, &[other, analysis])),
+        let namesakes: Vec<_> = every(found).filter(|other| other.declaration().name == *name).collect();
+        if namesakes.iter().any(|other| other.digest() != analysis.digest()) {
+            return Err(ambiguous(name, &namesakes));
+        }
+        if analyses.iter().all(|other| other.declaration().name != *name) {
+            analyses.push(analysis);
         }
     }
     Ok(analyses)
 }
 
 fn every(found: &[Found]) -> impl Iterator<Item = &ForeignAnalysis> {
-    found.iter().filter_map(|found| found.result.as_ref().ok()).flat_map(Library::analyses)
+    found.iter().flat_map(of)
+}
+
+/// The analyses of one file; none where it was refused.
+fn of(found: &Found) -> &[ForeignAnalysis] {
+    found.result.as_ref().map_or(&[], Library::analyses)
 }
 
 fn ambiguous(name: &str, several: &[&ForeignAnalysis]) -> SelectError {

@@ -52,7 +52,7 @@ mod settings;
 mod stream;
 
 pub use crate::declared::{Declared, Needs};
-pub use crate::discover::{Discovery, Found, all, discover, select};
+pub use crate::discover::{Discovery, Found, all, discover, named, select};
 pub use crate::error::{DeclarationError, LoadError, RunError, SelectError, SettingsError};
 pub use crate::foreign::{ForeignAnalysis, Provenance};
 pub use crate::host::{AnalysisHost, DType, ErrorKind, HostError, NodeInfo, OwnedTensor, TensorView};

@@ -1,7 +1,7 @@
 use std::fs;
 
 use tempfile::tempdir;
-use waycairn_analysis_host::{Discovery, LoadError, SelectError, all, discover, select};
+use waycairn_analysis_host::{Discovery, LoadError, SelectError, all, discover, named, select};
 
 use crate::authors::authors;
 use crate::kit::{hostile, summary};
@@ -74,6 +74,33 @@ fn two_analyses_of_one_name_are_an_error_that_names_both_files() {
         assert_eq!(picked.path(), theirs);
     }
     assert_eq!(select(&found, "waycairn_summary#summary").unwrap().path(), summary());
+}
+
+#[test]
+fn a_named_plugin_is_run_whole_and_the_others_can_still_be_picked() {
+    let (place, other) = (tempdir().unwrap(), tempdir().unwrap());
+    fs::copy(hostile(), place.path().join("placed.so")).unwrap();
+    let request = |files: Vec<_>, default: &std::path::Path| Discovery {
+        files,
+        default_dirs: vec![default.to_owned()],
+        ..Discovery::default()
+    };
+    let found = discover(&request(vec![summary()], place.path()));
+    assert_eq!(found.iter().map(|found| found.named).collect::<Vec<_>>(), [true, false]);
+    let names = |found: &[_]| -> Vec<String> {
+        named(found).unwrap().iter().map(|a| a.declaration().name.clone()).collect()
+    };
+    assert_eq!(names(&found), ["summary"]);
+    assert_eq!(select(&found, "healthy").unwrap().path(), place.path().join("placed.so"));
+
+    // An equal copy in a place is no second analysis; another library with the name is one, wherever it lies.
+    fs::copy(summary(), other.path().join("copy.so")).unwrap();
+    assert_eq!(names(&discover(&request(vec![summary()], other.path()))), ["summary"]);
+    let theirs = authors().library("theirs");
+    let found = discover(&request(vec![theirs.clone()], other.path()));
+    let text = named(&found).unwrap_err().to_string();
+    assert!(text.contains("theirs") && text.contains("copy.so"), "{text}");
+    assert_eq!(select(&found, "theirs#summary").unwrap().path(), theirs);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use clap::Args;
-use waycairn_analysis_host::{Discovery, ForeignAnalysis, Found, all, discover, select};
+use waycairn_analysis_host::{ForeignAnalysis, Found, all, discover, named, select};
 use waycairn_dag::Node;
 use waycairn_store::{Expr, ObjectReader};
 use waycairn_train::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze};
@@ -29,13 +29,16 @@ Examples:
   waycairn analyze --plugin libmine.so --every 500 --set depth=3 --force
 
 Nothing is trained and no clock moves. What the same analysis has attached with the same settings before is
-skipped. Without --plugin, analyses are looked for as `waycairn plugins` does.
+skipped. Analyses are looked for as `waycairn plugins` does. With --plugin or --plugin-dir, all analyses found
+there are run, and --analysis picks one of any place. Two libraries that differ and have an analysis of one name
+are an error.
 
 {NODE_HELP}"))]
 pub(crate) struct AnalyzeArgs {
     #[command(flatten)]
     pub(super) places: PluginPlaces,
-    /// Run this analysis [default: all that the plugins have]
+    /// Run this analysis of all that are found; NAME or FILE#NAME [default: all of the plugins that are named here,
+    /// else all that are found]
     #[arg(long, value_name = "NAME")]
     pub(super) analysis: Option<String>,
     #[command(flatten)]
@@ -167,11 +170,7 @@ fn failure_of(outcomes: &[AnalyzeOutcome], failed: usize) -> CliError {
 
 /// The analyses that are to be run.
 fn analyses(args: &AnalyzeArgs, context: &Context) -> Result<Vec<ForeignAnalysis>, CliError> {
-    let discovery = args.places.discovery(context);
-    let named = !discovery.files.is_empty() || !discovery.dirs.is_empty();
-    // What the user names is what is meant; only without it the usual places are looked at.
-    let default_dirs = if named { Vec::new() } else { discovery.default_dirs };
-    let found = discover(&Discovery { default_dirs, ..discovery });
+    let found = discover(&args.places.discovery(context));
     for Found { path, result, .. } in &found {
         // What of a library cannot be used was said when it was loaded.
         let Err(refused) = result else { continue };
@@ -180,11 +179,14 @@ fn analyses(args: &AnalyzeArgs, context: &Context) -> Result<Vec<ForeignAnalysis
         }
         context.note(&format!("a plugin is left out: {}", one_line(&refused.to_string())));
     }
+    // A plugin that the user names is meant whole; one that lies in a place is run when none is named.
+    let names_places = !args.places.files.is_empty() || !args.places.folders.is_empty();
     let chosen = match &args.analysis {
-        Some(name) => select(&found, name).map(|one| vec![one.clone()]),
-        None => all(&found).map(|all| all.into_iter().cloned().collect()),
+        Some(name) => select(&found, name).map(|one| vec![one]),
+        None if names_places => named(&found),
+        None => all(&found),
     };
-    let chosen: Vec<ForeignAnalysis> = chosen.map_err(failure::select)?;
+    let chosen: Vec<ForeignAnalysis> = chosen.map_err(failure::select)?.into_iter().cloned().collect();
     if chosen.is_empty() {
         return Err(CliError::usage("there is no analysis to run")
             .why("no plugin was named, and none was found")
