@@ -139,6 +139,19 @@ fn a_file_that_is_no_plugin() {
 }
 
 #[test]
+fn without_any_plugin_the_way_to_one_is_told() {
+    let root = trained();
+    let mut places = root.command(["analyze", "--at", "shakespeare", "--analysis", "summary"]);
+    let data = root.folder().join("data");
+    let run = waycairn_tests::Run::of(places.env("XDG_DATA_HOME", &data));
+    let plugins = root.path().join("plugins").display().to_string();
+    let next = "next: build the plugins with `cargo build --release`, then add `--plugin target/release/";
+    run.fails_with(1, &["no analysis `summary`", &plugins, "data/waycairn/plugins", next]);
+    let run = waycairn_tests::Run::of(root.command(["plugins"]).env("XDG_DATA_HOME", &data));
+    assert!(run.status == Some(0) && run.err.contains(&plugins) && run.err.contains("cargo build"), "{run}");
+}
+
+#[test]
 fn a_truncated_library() {
     let root = trained();
     let whole = fs::read(waycairn_tests::plugin("summary")).expect("the plugin");

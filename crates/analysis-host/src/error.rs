@@ -160,7 +160,7 @@ pub enum DeclarationError {
 #[non_exhaustive]
 pub enum SettingsError {
     /// No such setting.
-    #[error("analysis `{analysis}` has no setting `{setting}`{}", hint(.nearest, .known))]
+    #[error("analysis `{analysis}` has no setting `{setting}`{}", setting_hint(.nearest, .known))]
     Unknown {
         /// The analysis.
         analysis: String,
@@ -193,11 +193,22 @@ pub enum SettingsError {
     },
 }
 
-fn hint(nearest: &Option<String>, known: &[String]) -> String {
+fn setting_hint(nearest: &Option<String>, known: &[String]) -> String {
     match nearest {
         Some(name) => format!("; did you mean `{name}`?"),
-        None if known.is_empty() => "; it has none".to_owned(),
+        None if known.is_empty() => "; leave it out: there are no settings to set".to_owned(),
         None => format!("; it has {}", known.join(", ")),
+    }
+}
+
+fn analysis_hint(nearest: &Option<String>, known: &[String]) -> String {
+    match nearest {
+        Some(name) => format!(" among the plugins; did you mean `{name}`?"),
+        None if known.is_empty() => {
+            ": no plugin was found; build one, and name its library or put it where plugins are looked for"
+                .to_owned()
+        }
+        None => format!(" among the plugins; they have {}", known.join(", ")),
     }
 }
 
@@ -252,7 +263,7 @@ impl RunError {
 #[non_exhaustive]
 pub enum SelectError {
     /// No analysis of this name.
-    #[error("no analysis `{selector}` among the plugins{}", hint(.nearest, .known))]
+    #[error("no analysis `{selector}`{}", analysis_hint(.nearest, .known))]
     Unknown {
         /// What was asked for.
         selector: String,

@@ -212,7 +212,10 @@ mod tests {
             refused(json!({"threshold": 1.0}), json!({"treshold": 2.0})),
             "analysis `a` has no setting `treshold`; did you mean `threshold`?"
         );
-        assert_eq!(refused(json!({}), json!({"x": 1})), "analysis `a` has no setting `x`; it has none");
+        assert_eq!(
+            refused(json!({}), json!({"x": 1})),
+            "analysis `a` has no setting `x`; leave it out: there are no settings to set"
+        );
         assert_eq!(
             refused(json!({"one": 1, "two": 2}), json!({"zzzzzzz": 1})),
             "analysis `a` has no setting `zzzzzzz`; it has one, two"

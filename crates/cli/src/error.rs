@@ -190,6 +190,12 @@ impl CliError {
         text
     }
 
+    /// What happened, why and what to do in one line, for what is said in passing.
+    pub(crate) fn in_one_line(&self) -> String {
+        let parts = [Some(self.what.as_str()), self.why.as_deref(), self.next.as_deref()];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+
     /// The object that scripts read: `{"error": {code, what, why, next}}`.
     pub(crate) fn json(&self) -> Value {
         let error = vec![

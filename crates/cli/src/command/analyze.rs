@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use clap::Args;
-use waycairn_analysis_host::{ForeignAnalysis, Found, all, discover, named, select};
+use waycairn_analysis_host::{ForeignAnalysis, Found, SelectError, all, discover, named, select};
 use waycairn_dag::Node;
 use waycairn_store::{Expr, ObjectReader};
 use waycairn_train::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze};
 
 use crate::args::NODE_HELP;
-use crate::command::plugins::PluginPlaces;
+use crate::command::plugins::{PluginPlaces, nothing_found};
 use crate::command::train::assignment;
 use crate::context::Context;
 use crate::error::{CliError, Exit, one_line};
@@ -17,7 +17,7 @@ use crate::failure;
 use crate::number::plural;
 use crate::output::{Format, RowOutput};
 use crate::rows::{self, Columns};
-use crate::table::Grid;
+use crate::table::{Grid, printable};
 use crate::value::Value;
 
 /// Run analyses on recorded nodes and attach what they find to exactly those nodes
@@ -170,7 +170,8 @@ fn failure_of(outcomes: &[AnalyzeOutcome], failed: usize) -> CliError {
 
 /// The analyses that are to be run.
 fn analyses(args: &AnalyzeArgs, context: &Context) -> Result<Vec<ForeignAnalysis>, CliError> {
-    let found = discover(&args.places.discovery(context));
+    let discovery = args.places.discovery(context);
+    let found = discover(&discovery);
     for Found { path, result, .. } in &found {
         // What of a library cannot be used was said when it was loaded.
         let Err(refused) = result else { continue };
@@ -186,15 +187,17 @@ fn analyses(args: &AnalyzeArgs, context: &Context) -> Result<Vec<ForeignAnalysis
         None if names_places => named(&found),
         None => all(&found),
     };
-    let chosen: Vec<ForeignAnalysis> = chosen.map_err(failure::select)?.into_iter().cloned().collect();
-    if chosen.is_empty() {
-        return Err(CliError::usage("there is no analysis to run")
-            .why("no plugin was named, and none was found")
-            .next(
-                "name one with `--plugin FILE`; `waycairn plugins --help` says where they are looked for",
-            ));
+    match chosen {
+        Ok(chosen) if chosen.is_empty() => {
+            Err(nothing_found("there is no analysis to run", &discovery, context))
+        }
+        Ok(chosen) => Ok(chosen.into_iter().cloned().collect()),
+        Err(SelectError::Unknown { selector, known, .. }) if known.is_empty() => {
+            let what = format!("there is no analysis `{}`", printable(&selector));
+            Err(nothing_found(&what, &discovery, context))
+        }
+        Err(error) => Err(failure::select(error)),
     }
-    Ok(chosen)
 }
 
 /// The nodes that are to be analyzed.

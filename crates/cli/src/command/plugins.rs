@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::{CliError, one_line};
 use crate::output::{Format, RowOutput};
 use crate::rows::{self, Columns};
-use crate::table::Grid;
+use crate::table::{Grid, printable};
 use crate::value::Value;
 
 /// Where plugins are looked for.
@@ -53,8 +53,25 @@ impl PluginPlaces {
     }
 }
 
+/// The error of a command that found no analysis at all: where it looked, and how to come by one.
+pub(super) fn nothing_found(what: &str, discovery: &Discovery, context: &Context) -> CliError {
+    let places = discovery.files.iter().chain(&discovery.dirs).chain(&discovery.default_dirs);
+    let places: Vec<String> =
+        places.map(|place| format!("`{}`", printable(&place.to_string_lossy()))).collect();
+    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let library = format!("target/release/{prefix}waycairn_summary{suffix}");
+    let folder = context.root_to_read().path.join("plugins");
+    CliError::new("not_found", what)
+        .why(format!("nothing that can be used was found in {}", places.join(", ")))
+        .next(format!(
+            "build the plugins with `cargo build --release`, then add `--plugin {library}` or copy it to `{}`",
+            printable(&folder.to_string_lossy())
+        ))
+}
+
 pub(crate) fn run(args: &PluginsArgs, context: &Context) -> Result<(), CliError> {
-    let found = discover(&args.places.discovery(context));
+    let discovery = args.places.discovery(context);
+    let found = discover(&discovery);
     let mut out = args.output.open(&context.terminal)?;
     let rows: Vec<Row> = found.iter().flat_map(rows_of).collect();
     match args.output.format() {
@@ -65,11 +82,12 @@ pub(crate) fn run(args: &PluginsArgs, context: &Context) -> Result<(), CliError>
                 let said = row.reason.clone().or(row.description).map_or(Value::Null, Value::Text);
                 grid.push([row.name, row.version, row.api, Value::from(row.status), row.file, said]);
             }
-            context.table(
-                &grid,
-                "no plugins; see `waycairn plugins --help` for where they are looked for",
-                &mut out,
-            )?;
+            if grid.is_empty() {
+                let nothing = nothing_found("no plugins", &discovery, context);
+                context.note(&nothing.in_one_line());
+            } else {
+                context.table(&grid, "", &mut out)?;
+            }
         }
         format => {
             rows::write(&mut out, format, &Columns::fixed(FIXED), rows.into_iter().map(Row::values))?;
