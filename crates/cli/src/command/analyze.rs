@@ -25,8 +25,8 @@ use crate::value::Value;
 #[command(after_help = format!("\
 Examples:
   waycairn analyze --plugin target/release/libwaycairn_summary.so --at shakespeare:999
-  waycairn analyze --analysis summary --where 'val/loss < 2.0' --run shakespeare
-  waycairn analyze --plugin libmine.so --every 500 --set depth=3 --force
+  waycairn analyze --plugin target/release/libwaycairn_summary.so --where 'val/loss < 2.6' --run shakespeare
+  waycairn analyze --plugin target/release/libwaycairn_summary.so --every 500 --run shakespeare --force
 
 Nothing is trained and no clock moves. What the same analysis has attached with the same settings before is
 skipped. Analyses are looked for as `waycairn plugins` does. With --plugin or --plugin-dir, all analyses found

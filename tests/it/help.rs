@@ -1,0 +1,108 @@
+//! Every example of every help text, run by a shell as it stands.
+
+#![cfg(unix)]
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use waycairn_tests::{Run, plugin, text};
+
+use crate::program;
+
+/// Settings under which a thousand steps take a moment.
+const SMALL: &str = "--set model.layers=1 --set model.heads=1 --set model.width=8 --set data.context=8 \
+                     --set batch_size=1 --set checkpoint_every=500 --set eval_every=500";
+
+/// Runs a line in a folder where `waycairn` is the program under test.
+fn shell(folder: &Path, line: &str) -> Run {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).current_dir(folder).stdin(Stdio::null());
+    command.env("PATH", format!("{}:{path}", folder.join("bin").display())).env("HOME", folder);
+    for name in ["WAYCAIRN_ROOT", "WAYCAIRN_PLUGIN_PATH", "XDG_DATA_HOME"] {
+        command.env_remove(name);
+    }
+    Run::of(&mut command)
+}
+
+fn done(folder: &Path, line: &str) -> String {
+    let run = shell(folder, line);
+    assert_eq!(run.status, Some(0), "{line}\n{run}");
+    run.out
+}
+
+/// A folder with what the examples take for granted: a text, the built plugin, somewhere for completions.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    for name in [
+        "bin",
+        "target/release",
+        ".local/share/bash-completion/completions",
+        ".zfunc",
+        ".config/fish/completions",
+    ] {
+        std::fs::create_dir_all(at(name)).expect("a folder");
+    }
+    std::os::unix::fs::symlink(program(), at("bin/waycairn")).expect("a link");
+    std::os::unix::fs::symlink(plugin("summary"), at("target/release/libwaycairn_summary.so"))
+        .expect("a link");
+    for name in ["FILE", "shakespeare.txt"] {
+        std::fs::write(at(name), "ROMEO:\n".repeat(100) + &text(20_000)).expect("a text");
+    }
+    folder
+}
+
+/// The examples of one help text. What stands behind a wide gap explains them.
+fn examples(help: &str) -> Vec<String> {
+    let lines = help.lines().filter(|line| line.starts_with("  waycairn "));
+    lines.map(|line| line.trim().split("   ").next().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn every_example_of_every_help_text_runs() {
+    let whole = folder();
+    let started = folder();
+    let train = format!("waycairn train --text shakespeare.txt --name shakespeare --steps 1002 {SMALL}");
+    let stopped = shell(started.path(), &format!("{train} --max-time 0"));
+    assert_eq!(stopped.status, Some(4), "{stopped}");
+    done(whole.path(), &train);
+    done(whole.path(), &format!("waycairn train --preset tiny --steps 2 {SMALL}"));
+    done(whole.path(), "waycairn train --branch shakespeare:999 --name warmer");
+    let library = "target/release/libwaycairn_summary.so";
+    done(whole.path(), &format!("waycairn analyze --plugin {library} --at shakespeare:999"));
+
+    done(whole.path(), "mkdir outputs/default/plugins");
+    done(whole.path(), &format!("cp {library} outputs/default/plugins"));
+
+    let start = done(whole.path(), "waycairn --help");
+    let mut found = examples(&start);
+    let listed = start.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands: Vec<&str> = listed
+        .take_while(|line| line.starts_with("  "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(commands.contains(&"train") && commands.contains(&"completions"), "{commands:?}");
+    for command in commands.iter().filter(|command| **command != "help") {
+        let help = done(whole.path(), &format!("waycairn {command} --help"));
+        let own = examples(&help);
+        assert!(!own.is_empty(), "{help}");
+        found.extend(own);
+    }
+    for example in found {
+        let training = example.starts_with("waycairn train ");
+        let from = if example.contains("--resume") { &started } else { &whole };
+        let copy = tempfile::tempdir().expect("a temporary folder");
+        done(from.path(), &format!("cp -R . '{}'", copy.path().display()));
+        // A long training is begun, and stops in good order.
+        let limit = if training && !example.contains("--max-time") { " --max-time 1s" } else { "" };
+        let run = shell(copy.path(), &format!("{example}{limit}"));
+        let well = run.status == Some(0) || (training && run.status == Some(4));
+        assert!(well, "{example}\n{run}");
+        // Such as that there is nothing to show.
+        let noted = run.err.lines().find(|line| line.starts_with("note: "));
+        assert!(noted.is_none() || training, "{example}\n{run}");
+    }
+}
