@@ -5,7 +5,7 @@ use waycairn_store::ObjectReader;
 
 use crate::checkpoint::CONFIG;
 use crate::error::{TrainError, branch_command};
-use crate::identity::{Known, Refusal, option};
+use crate::identity::{Known, Refusal, RunKey, option};
 use crate::origin::Origin;
 use crate::request::TrainRequest;
 use crate::settings::Settings;
@@ -73,30 +73,98 @@ pub(crate) fn carried(request: &TrainRequest) -> String {
     words.iter().map(|word| format!(" {word}")).collect()
 }
 
-/// Says that a name is used with other settings, and which they are where that is known.
+/// Says that a name is used with other settings or for a branch of another base, and which they are where that is
+/// known.
 pub(crate) fn other_settings(
     reader: &ObjectReader,
-    name: &str,
+    key: &RunKey,
     settings: &Settings,
     known: &[Known],
 ) -> String {
-    let mut text = format!("runs called `{name}` are recorded with other settings: this begins a new one");
     let newest = known.iter().find_map(|run| Some((run, *run.checkpoints.last()?)));
+    let theirs = newest.map(|(run, _)| run).or(known.first()).and_then(|run| run.key.as_ref());
     let differences = newest.and_then(|(run, seq)| {
-        let node = Node::new(name, &run.nonce, seq).ok()?;
+        let node = Node::new(&key.name, &run.nonce, seq).ok()?;
         let folder = reader.checkpoint(&node).ok()??;
         let config = std::fs::read_to_string(folder.join(CONFIG)).ok()?;
         let theirs = Settings::defaults(settings.schema().clone()).with_toml(&config, "its settings").ok()?;
         Some(settings.differences(&theirs))
     });
-    let shown: Vec<String> = differences
+    let mut shown: Vec<String> = differences
         .unwrap_or_default()
         .iter()
         .take(4)
         .map(|difference| format!("{} was {}, is {}", difference.path, difference.theirs, difference.ours))
         .collect();
+    let based = theirs.filter(|theirs| theirs.base != key.base);
+    let settled = theirs.is_some_and(|theirs| theirs.settings_sha256 == key.settings_sha256);
+    let what = match (based, settled) {
+        (None, _) => "with other settings",
+        (Some(_), true) => "with another base",
+        (Some(_), false) => "with other settings and another base",
+    };
+    if let Some(theirs) = based {
+        shown.insert(0, format!("the base was {}, is {}", base(&theirs.base), base(&key.base)));
+    }
+    let mut text = format!("runs called `{}` are recorded {what}: this begins a new one", key.name);
     if !shown.is_empty() {
         text.push_str(&format!(" ({})", shown.join("; ")));
     }
     text
+}
+
+/// A recorded base as a node is written.
+fn base(recorded: &str) -> String {
+    recorded.parse::<Address>().map_or_else(|_| recorded.to_owned(), |address| address.decode().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use waycairn_durable::Digest;
+
+    use super::*;
+    use crate::experiment::Experiment as _;
+    use crate::settings::Schema;
+
+    #[test]
+    fn what_differs_is_named_the_base_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let reader = ObjectReader::open(folder.path()).unwrap();
+        let base = |seq| Node::new("trunk", "0123456789abcdef", seq).unwrap().address().to_string();
+        let settings = Settings::defaults(Schema::new(crate::Gpt.keys()));
+        let key = |base: String, text: &str| RunKey {
+            name: "run".to_owned(),
+            base,
+            settings_sha256: Digest::of(text.as_bytes()),
+        };
+        let told = |theirs: Option<RunKey>| {
+            let known = Known {
+                nonce: "00000000000000aa".to_owned(),
+                key: theirs,
+                last: 3,
+                checkpoints: Vec::new(),
+                finished: true,
+            };
+            other_settings(&reader, &key(base(19), "ours"), &settings, &[known])
+        };
+        let begins = "this begins a new one";
+        let other = "the base was trunk@0123456789abcdef:9, is trunk@0123456789abcdef:19";
+        for (theirs, text) in [
+            (Some(key(base(9), "ours")), format!("with another base: {begins} ({other})")),
+            (
+                Some(key(base(9), "theirs")),
+                format!("with other settings and another base: {begins} ({other})"),
+            ),
+            (
+                Some(key("none".to_owned(), "ours")),
+                format!("with another base: {begins} (the base was none, is trunk@0123456789abcdef:19)"),
+            ),
+            (Some(key(base(19), "theirs")), format!("with other settings: {begins}")),
+            (None, format!("with other settings: {begins}")),
+        ] {
+            assert_eq!(told(theirs), format!("runs called `run` are recorded {text}"));
+        }
+    }
 }

@@ -88,7 +88,7 @@ fn launch(
     let plan = decide(&wish, &key, &known)
         .map_err(|refusal| refused(&reader, request, &origin, refusal, rhythm.steps))?;
     if let Plan::New(Reason::OtherSettings) = plan {
-        progress.event(&Event::Notice(&other_settings(&reader, &name, &settings, &known)));
+        progress.event(&Event::Notice(&other_settings(&reader, &key, &settings, &known)));
     }
     let base = origin.branch().cloned();
     let from_base = || base.clone().map_or(Mode::Fresh, Mode::Branch);
