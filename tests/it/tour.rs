@@ -210,3 +210,24 @@ fn an_empty_root_gives_empty_answers() {
     assert_eq!(root.run(&["query", "--format", "json"]).out.trim(), "[]");
     assert!(!root.path().exists(), "a reader creates nothing");
 }
+
+#[test]
+fn train_in_a_folder_below_says_that_there_is_a_root_above() {
+    let root = Root::new(program());
+    let below = root.folder().join("below");
+    std::fs::create_dir(&below).expect("a folder");
+    let words = ["train", "--preset", "tiny", "--steps", "1"];
+    let train = |folder: &std::path::Path| {
+        let mut command = std::process::Command::new(program());
+        let run = command.args(words).env_remove("WAYCAIRN_ROOT").current_dir(folder);
+        let run = waycairn_tests::Run::of(run);
+        assert_eq!(run.status, Some(0), "{run}");
+        run.err
+    };
+    let note = "is a new output root; there is one at `";
+    assert!(!train(root.folder()).contains(note));
+    let above = root.folder().join("outputs/default");
+    let said = train(&below);
+    assert!(said.contains(note) && said.contains(&above.display().to_string()), "{said}");
+    assert!(!train(&below).contains(note), "it is no longer new");
+}

@@ -14,7 +14,7 @@ use crate::failure;
 use crate::number::plural;
 use crate::output::Destination;
 use crate::root::{self, Root};
-use crate::table::Grid;
+use crate::table::{Grid, printable};
 use crate::terminal::Terminal;
 
 /// The surroundings of one command.
@@ -40,6 +40,18 @@ impl Context {
     /// The root that a command writes new runs to.
     pub(crate) fn root_to_write(&self) -> Root {
         root::for_writer(self.named_root())
+    }
+
+    /// Says, before a new root is made in this folder, that readers found another one so far.
+    pub(crate) fn note_other_root(&self) {
+        if let Some(other) = root::passed_over(self.named_root(), &self.here) {
+            let new = self.root_to_write().path;
+            self.note(&format!(
+                "`{}` in this folder is a new output root; there is one at `{path}`, which `--root {path}` would use",
+                new.display(),
+                path = printable(&other.to_string_lossy()),
+            ));
+        }
     }
 
     fn named_root(&self) -> Option<&std::path::Path> {

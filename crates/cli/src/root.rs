@@ -44,6 +44,16 @@ pub(crate) fn for_reader(named: Option<&Path>, here: &Path) -> Root {
     Root { path: default, found: false }
 }
 
+/// The root that readers mean so far, where a writer that names none is about to make another one in `here`.
+pub(crate) fn passed_over(named: Option<&Path>, here: &Path) -> Option<PathBuf> {
+    let made = DEFAULT.iter().fold(here.to_path_buf(), |path, part| path.join(part));
+    if named.is_some() || is_root(&made, true) {
+        return None;
+    }
+    let Root { path, found } = for_reader(None, here);
+    found.then_some(path)
+}
+
 /// Whether the folder holds the marker. One of a version that this program cannot read, or a damaged one, still
 /// marks a root, so that the error names it rather than an empty answer; in a folder that is not called like a root a
 /// file `FORMAT` without our name in it is somebody else's.
@@ -90,6 +100,22 @@ mod tests {
         let near = top.path().join("a/b");
         ensure_format(&near).unwrap();
         assert_eq!(for_reader(None, &deep), Root { path: near, found: true });
+    }
+
+    #[test]
+    fn a_writer_passes_over_a_root_above_until_it_has_its_own() {
+        let top = tempfile::tempdir().unwrap();
+        let deep = top.path().join("a/b");
+        std::fs::create_dir_all(&deep).unwrap();
+        assert_eq!(passed_over(None, &deep), None);
+        let default = top.path().join("outputs/default");
+        ensure_format(&default).unwrap();
+        assert_eq!(passed_over(None, &deep), Some(default.clone()));
+        assert_eq!(passed_over(None, &default), Some(default));
+        assert_eq!(passed_over(None, top.path()), None);
+        assert_eq!(passed_over(Some(Path::new("named")), &deep), None);
+        ensure_format(&deep.join("outputs/default")).unwrap();
+        assert_eq!(passed_over(None, &deep), None);
     }
 
     #[test]

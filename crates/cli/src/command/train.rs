@@ -115,6 +115,7 @@ pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> {
+    context.note_other_root();
     let request = request(&args, context)?;
     let stop = Stop::on_signals().map_err(|error| CliError::of("system", error))?;
     let mut progress = Watch::new(&context.terminal);
