@@ -22,12 +22,15 @@ Examples:
   waycairn lineage warmer
   waycairn lineage shakespeare:999 --full --format json
 
+The drawing folds a long stretch without a branch into one line, with its checkpoints and artifacts; JSON has
+the first and last nodes, branch points and checkpoints one by one. --full leaves out no node of either.
+
 {NODE_HELP}"))]
 pub(crate) struct LineageArgs {
     /// The node
     #[arg(value_name = "NODE")]
     pub(super) node: String,
-    /// Show every node, not only the first and last ones, branch points and checkpoints
+    /// Show every node, and fold nothing
     #[arg(long)]
     pub(super) full: bool,
     #[command(flatten)]
@@ -68,7 +71,7 @@ pub(crate) fn run(args: &LineageArgs, context: &Context) -> Result<(), CliError>
     match args.output.format() {
         Shape::Json => out.json(&json(&graph, &cycles))?,
         Shape::Table => {
-            let mut text = draw(&graph, |run| finished.contains(run), &context.looks(&out));
+            let mut text = draw(&graph, args.full, |run| finished.contains(run), &context.looks(&out));
             for cycle in &cycles {
                 let names = cycle.iter().map(|node| printable(&node.to_string())).collect::<Vec<_>>();
                 text.push_str(&format!("\ncycle: {}\n", names.join(" -> ")));

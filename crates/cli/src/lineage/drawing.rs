@@ -1,9 +1,10 @@
-//! The graph as text: a run is a column of nodes, a branch a column beside the node where it began.
+//! The graph as text: a run is a column of nodes, a branch a column beside the node where it began. Long stretches
+//! without a branch are one line.
 //!
 //! ```text
 //! shakespeare@3f2a91bc00d1e2f4  2000 nodes, finished
 //! o 0
-//! : 998 nodes
+//! : 998 nodes, checkpoints at 19, 39, 59 .. 979 (49)
 //! o 999  checkpoint, artifacts: summary
 //! |\
 //! | warmer@a1b2c3d4e5f60718  500 nodes
@@ -11,7 +12,7 @@
 //! | : 498 nodes
 //! | o 499  checkpoint
 //! |
-//! : 999 nodes
+//! : 999 nodes, checkpoints at 1019, 1039, 1059 .. 1979 (49)
 //! o 1999  checkpoint
 //! ```
 
@@ -20,13 +21,20 @@ use std::collections::BTreeMap;
 use waycairn_dag::Node;
 
 use crate::lineage::graph::{Graph, Stone, run_of};
+use crate::lineage::stretch::{Drawn, Stretch};
 use crate::number::plural;
 use crate::table::printable;
 use crate::terminal::Terminal;
 
-/// Draws the graph. `finished` says of a run, given as its node at position 0, whether it reached its end.
-pub(crate) fn draw(graph: &Graph, finished: impl Fn(&Node) -> bool, terminal: &Terminal) -> String {
-    let plan = Plan::new(graph);
+/// Draws the graph, every node of it if `full`. `finished` says of a run, given as its node at position 0, whether it
+/// reached its end.
+pub(crate) fn draw(
+    graph: &Graph,
+    full: bool,
+    finished: impl Fn(&Node) -> bool,
+    terminal: &Terminal,
+) -> String {
+    let plan = Plan::new(graph, full);
     let mut drawing = Drawing { text: String::new(), drawn: vec![false; plan.runs.len()] };
     // First the runs that begin on their own; what is left then hangs on a cycle and may begin anywhere.
     let on_their_own = (0..plan.runs.len()).filter(|run| !plan.is_branch[*run]);
@@ -39,7 +47,7 @@ pub(crate) fn draw(graph: &Graph, finished: impl Fn(&Node) -> bool, terminal: &T
         }
         let mut open = vec![drawing.begin(&plan, start, String::new(), &finished, terminal)];
         while let Some(mut column) = open.pop() {
-            let stones = plan.runs[column.run];
+            let stones = &plan.runs[column.run];
             if let Some(branch) = column.waiting.pop() {
                 let at_the_end = column.shown == stones.len() && column.waiting.is_empty();
                 if drawing.drawn[branch] {
@@ -55,7 +63,7 @@ pub(crate) fn draw(graph: &Graph, finished: impl Fn(&Node) -> bool, terminal: &T
                     open.push(column);
                     open.push(drawing.begin(&plan, branch, prefix, &finished, terminal));
                 }
-            } else if let Some(stone) = stones.get(column.shown) {
+            } else if let Some(&stone) = stones.get(column.shown) {
                 if column.forked {
                     drawing.line(&column.prefix, "|");
                     column.forked = false;
@@ -71,9 +79,9 @@ pub(crate) fn draw(graph: &Graph, finished: impl Fn(&Node) -> bool, terminal: &T
     drawing.text
 }
 
-/// The graph by runs, each a stretch of the graph's nodes.
+/// The graph by runs, each a list of the nodes that are drawn.
 struct Plan<'g> {
-    runs: Vec<&'g [Stone]>,
+    runs: Vec<Vec<&'g Stone>>,
     sizes: Vec<u64>,
     /// Whether the run hangs below a node of another one.
     is_branch: Vec<bool>,
@@ -81,13 +89,13 @@ struct Plan<'g> {
     branches: BTreeMap<&'g Node, Vec<usize>>,
     /// Parents of a node that neither its column nor the place of its run shows.
     others: BTreeMap<&'g Node, Vec<&'g Node>>,
-    /// Nodes that are left out before a node.
-    between: BTreeMap<&'g Node, u64>,
+    /// What is left out before a node.
+    before: BTreeMap<&'g Node, Stretch>,
 }
 
 impl<'g> Plan<'g> {
-    fn new(graph: &'g Graph) -> Self {
-        let runs: Vec<&[Stone]> = graph.nodes.chunk_by(|one, next| one.node.same_run(&next.node)).collect();
+    fn new(graph: &'g Graph, full: bool) -> Self {
+        let Drawn { runs, before } = Drawn::new(graph, full);
         let number: BTreeMap<&Node, usize> =
             runs.iter().enumerate().map(|(number, stones)| (&stones[0].node, number)).collect();
         let sizes = runs.iter().map(|stones| graph.sizes.get(&run_of(&stones[0].node)).copied().unwrap_or(0));
@@ -97,14 +105,12 @@ impl<'g> Plan<'g> {
             runs,
             branches: BTreeMap::new(),
             others: BTreeMap::new(),
-            between: BTreeMap::new(),
+            before,
         };
         for link in &graph.links {
             let first = number.get(&link.child).copied();
             match first {
-                _ if link.child.same_run(&link.parent) && link.child.seq() > link.parent.seq() => {
-                    plan.between.insert(&link.child, link.between);
-                }
+                _ if link.is_chain() => {}
                 Some(run) if !link.child.same_run(&link.parent) && !plan.is_branch[run] => {
                     plan.is_branch[run] = true;
                     plan.branches.entry(&link.parent).or_default().push(run);
@@ -155,9 +161,16 @@ impl Drawing {
     }
 
     /// Writes the lines of a node: what is left out before it, then the node.
-    fn stone(&mut self, plan: &Plan<'_>, prefix: &str, stones: &[Stone], stone: &Stone, terminal: &Terminal) {
-        if let Some(between) = plan.between.get(&stone.node).filter(|between| **between > 0) {
-            self.line(prefix, &terminal.faint(&format!(": {}", plural(*between, "node"))));
+    fn stone(
+        &mut self,
+        plan: &Plan<'_>,
+        prefix: &str,
+        stones: &[&Stone],
+        stone: &Stone,
+        terminal: &Terminal,
+    ) {
+        if let Some(before) = plan.before.get(&stone.node).and_then(Stretch::text) {
+            self.line(prefix, &terminal.faint(&format!(": {before}")));
         }
         let mut said = Vec::new();
         if stone.marks.checkpoint {
@@ -197,7 +210,7 @@ mod tests {
     use crate::lineage::{Graph, family};
 
     fn drawn(graph: &Graph) -> String {
-        draw(graph, |run| run.name() == "a", &Terminal::plain())
+        draw(graph, false, |run| run.name() == "a", &Terminal::plain())
     }
 
     #[test]

@@ -39,6 +39,13 @@ pub(crate) struct Link {
     pub(crate) between: u64,
 }
 
+impl Link {
+    /// Whether it leads on within a run.
+    pub(crate) fn is_chain(&self) -> bool {
+        self.child.same_run(&self.parent) && self.child.seq() > self.parent.seq()
+    }
+}
+
 /// The nodes and edges that are shown.
 #[derive(Debug)]
 pub(crate) struct Graph {

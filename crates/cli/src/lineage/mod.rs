@@ -2,6 +2,7 @@
 
 mod drawing;
 mod graph;
+mod stretch;
 
 pub(crate) use drawing::draw;
 pub(crate) use graph::{Graph, Marks, family, run_of};
