@@ -1,14 +1,29 @@
-//! Says why a command does what the user may not expect.
+//! Says what a command would do, and why it does what the user may not expect.
 
 use waycairn_dag::{Address, Node};
 use waycairn_store::ObjectReader;
 
 use crate::checkpoint::CONFIG;
 use crate::error::{TrainError, branch_command};
+use crate::experiment::Experiments;
 use crate::identity::{Known, Refusal, RunKey, option};
-use crate::origin::Origin;
+use crate::origin::{Origin, check_arguments, resolve};
 use crate::request::TrainRequest;
 use crate::settings::Settings;
+
+/// Returns the settings that a launch of this request would train with. Nothing is trained or written.
+///
+/// # Errors
+///
+/// [`TrainError`] for a request whose settings, preset, experiment or base cannot be used.
+pub fn settings(experiments: &Experiments, request: &TrainRequest) -> Result<Settings, TrainError> {
+    check_arguments(request)?;
+    let reader = ObjectReader::open(&request.root)?;
+    let origin = Origin::find(&reader, request)?;
+    let experiment = experiments.find(origin.experiment(request))?;
+    origin.check_experiment(experiment.name())?;
+    Ok(resolve(request, experiment.as_ref(), &origin)?)
+}
 
 /// Says why a run may not go on, with the command that begins a branch instead.
 pub(crate) fn refused(

@@ -91,6 +91,7 @@ pub use error::TrainError;
 pub use experiment::{
     Demand, Experiment, ExperimentDescription, Experiments, Initial, KeyValueCache, Tokens, cross_entropy,
 };
+pub use explain::settings;
 pub use gpt::{Gpt, GptModel};
 pub use inspect::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze};
 pub use job::JobError;

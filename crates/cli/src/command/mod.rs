@@ -8,6 +8,7 @@ mod nodes;
 mod plugins;
 mod query;
 mod sample;
+mod settings;
 mod show;
 mod sql;
 mod train;

@@ -9,6 +9,7 @@ use waycairn_store::ObjectReader;
 use waycairn_train::{Base, Status, Stop, TrainReport, TrainRequest};
 
 use crate::args::NODE_HELP;
+use crate::command::settings;
 use crate::context::Context;
 use crate::count;
 use crate::error::{CliError, Exit};
@@ -27,13 +28,15 @@ Examples:
   waycairn train --text shakespeare.txt --preset nanogpt-cpu --name shakespeare
   waycairn train --branch shakespeare:999 --name warmer --set learning_rate=3e-3
   waycairn train --resume shakespeare --max-time 2h
+  waycairn train --preset nanogpt-cpu --show-settings
 
 The same command again goes on where the run stopped, at its newest complete checkpoint; a run that is
 finished is left alone. Ctrl-C stops after the micro-batch at hand, with a checkpoint of the last finished step,
 and the exit status is 4.
 
 Settings come, later ones over earlier ones, from the preset (for --branch and --resume: from the base), the
-file of --settings, and --steps, --seed and --set. A setting is a path such as learning_rate or model.width.
+file of --settings, and --steps, --seed and --set. A setting is a path such as learning_rate or model.width;
+--show-settings lists all of them, as a file that --settings reads.
 
 {NODE_HELP}"))]
 pub(crate) struct TrainArgs {
@@ -58,6 +61,10 @@ pub(crate) struct TrainArgs {
     /// Seed of everything that is drawn at random
     #[arg(long, value_name = "N", value_parser = count::any::<u64>, help_heading = "What to train")]
     pub(super) seed: Option<u64>,
+
+    /// List every setting with its value, its default and what it accepts, and train nothing
+    #[arg(long, help_heading = "What to train")]
+    pub(super) show_settings: bool,
 
     /// Name of the run, a new one for a branch [default: the preset's name]
     #[arg(long, value_name = "NAME", help_heading = "Which run")]
@@ -115,8 +122,14 @@ pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> {
-    context.note_other_root();
+    if !args.show_settings {
+        context.note_other_root();
+    }
     let request = request(&args, context)?;
+    if args.show_settings {
+        let settings = waycairn_train::settings(&context.experiments, &request).map_err(failure::train)?;
+        return settings::show(&settings, args.format, context).map(|()| Exit::Done);
+    }
     let stop = Stop::on_signals().map_err(|error| CliError::of("system", error))?;
     let mut progress = Watch::new(&context.terminal);
     let report = waycairn_train::train(&context.experiments, &request, &stop, &mut progress);
