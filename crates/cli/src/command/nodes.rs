@@ -1,7 +1,7 @@
 //! `waycairn nodes`: the runs of a root.
 
 use clap::Args;
-use waycairn_store::{Diagnostic, ObjectReader, Order, RunSummary, SortKey};
+use waycairn_store::{Diagnostic, Expr, ObjectReader, Order, RunSummary, SortKey};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -37,8 +37,9 @@ pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
     let runs = reader.runs().map_err(failure::query)?;
     let mut rows = Vec::with_capacity(runs.len());
     let mut diagnostics = Vec::new();
+    let known = known(&reader, &keys, &mut diagnostics)?;
     for run in runs {
-        let values = last_values(&reader, &run, &keys, &mut diagnostics)?;
+        let values = last_values(&reader, &run, &keys, &known, &mut diagnostics)?;
         rows.push((run, values));
     }
     context.diagnostics(&diagnostics);
@@ -94,28 +95,56 @@ fn row(run: RunSummary, values: Vec<Value>) -> Vec<Value> {
     fixed.into_iter().chain(values).collect()
 }
 
-/// The value of each key at the last node of the run that has it.
+/// Those of the keys that anything was recorded under. The others are asked for once, so that what is wrong with them
+/// is told; among the keys of a question they would leave nothing of its answer.
+fn known<'k>(
+    reader: &ObjectReader,
+    keys: &[&'k str],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Result<Vec<&'k str>, CliError> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let schema = reader.schema().map_err(failure::query)?;
+    let mut known = Vec::with_capacity(keys.len());
+    for key in keys {
+        let field = key.strip_suffix("::text").unwrap_or(key);
+        if schema.iter().any(|info| info.key == field) {
+            known.push(*key);
+        } else {
+            let answer = reader.query().has(key).limit(1).select(&[&format!("{FIELD}{key}")]);
+            diagnostics.extend(answer.map_err(failure::query)?.diagnostics);
+        }
+    }
+    Ok(known)
+}
+
+/// The value of each key at the last node of the run that has it: one question a run, however many keys there are.
+/// Not one for all runs, so that no more than the nodes of one run are held at a time.
 fn last_values(
     reader: &ObjectReader,
     run: &RunSummary,
     keys: &[&str],
+    known: &[&str],
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<Vec<Value>, CliError> {
-    let mut values = Vec::with_capacity(keys.len());
-    for key in keys {
-        let mut query = reader.query();
-        query.name(&run.name).nonce(&run.nonce).has(key).sort(SortKey::Seq, Order::Descending).limit(1);
-        let answer = query.select(&[&format!("{FIELD}{key}")]).map_err(failure::query)?;
-        diagnostics.extend(answer.diagnostics);
-        let value = answer.value.first().and_then(|row| row.fields.get(*key));
-        values.push(value.map_or(Value::Null, Value::from));
-    }
-    Ok(values)
+    let Some(any) = known.iter().map(|key| Expr::has(key)).reduce(Expr::or) else {
+        return Ok(vec![Value::Null; keys.len()]);
+    };
+    let fields: Vec<String> = known.iter().map(|key| format!("{FIELD}{key}")).collect();
+    let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+    let mut query = reader.query();
+    query.name(&run.name).nonce(&run.nonce).expression(any).sort(SortKey::Seq, Order::Descending);
+    let answer = query.select(&fields).map_err(failure::query)?;
+    diagnostics.extend(answer.diagnostics);
+    let last = |key: &&str| answer.value.iter().find_map(|row| row.fields.get(*key));
+    Ok(keys.iter().map(|key| last(key).map_or(Value::Null, Value::from)).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use waycairn_dag::Node;
+    use waycairn_store::{ObjectStore, StoreOptions};
 
     use super::*;
     use crate::rows::tests::written;
@@ -142,5 +171,37 @@ mod tests {
              \"seq\":39,\"nodes\":40,\"checkpoints\":[19,39],\"started\":\"1970-01-01T00:00:00.000001Z\",\
              \"written\":null,\"finished\":true,\"val/loss\":2.5,\"field:seq\":7}\n]\n"
         );
+    }
+
+    #[test]
+    fn the_last_value_of_each_key_stands_at_whichever_node_has_it() {
+        let root = tempfile::tempdir().unwrap();
+        let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+        for run in 0..100 {
+            for seq in 0..10 {
+                let node = Node::new(&format!("r{run}"), "0123456789abcdef", seq).unwrap();
+                let loss = f64::from(run) + seq as f64 / 10.0;
+                store.value(&node, &[("train/loss", loss.into())]).unwrap();
+                if seq == 4 {
+                    store.value(&node, &[("val/loss", 7.into()), ("seq", "mine".into())]).unwrap();
+                }
+            }
+        }
+        store.close().unwrap();
+        let reader = store.reader();
+        let runs = reader.runs().unwrap();
+        assert_eq!(runs.len(), 100);
+        let keys = ["val/loss", "train/loss", "seq", "val/los"];
+        let mut told = Vec::new();
+        let known = known(&reader, &keys, &mut told).unwrap();
+        assert_eq!((known.as_slice(), told.len()), (&keys[..3], 1), "an unknown key is told, once");
+        for run in &runs {
+            let number: f64 = run.name[1..].parse().unwrap();
+            let values = last_values(&reader, run, &keys, &known, &mut told).unwrap();
+            let loss = Value::Float(number + 0.9);
+            assert_eq!(values, [Value::Int(7), loss, Value::Text("mine".to_owned()), Value::Null]);
+            assert!(last_values(&reader, run, &[], &[], &mut told).unwrap().is_empty());
+        }
+        assert_eq!(told.len(), 1);
     }
 }
