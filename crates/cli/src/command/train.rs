@@ -38,6 +38,9 @@ Settings come, later ones over earlier ones, from the preset (for --branch and -
 file of --settings, and --steps, --seed and --set. A setting is a path such as learning_rate or model.width;
 --show-settings lists all of them, as a file that --settings reads.
 
+With --format json the last line is {{node, status: finished|stopped|skipped, steps, resumed_from, checkpoint,
+skipped}}: skipped counts the steps of the run that were left out as not finite.
+
 {NODE_HELP}"))]
 pub(crate) struct TrainArgs {
     /// Train on this text (UTF-8) [default: an embedded one]
@@ -277,6 +280,7 @@ fn json(report: &TrainReport) -> Value {
         ("steps".into(), Value::Count(report.steps)),
         ("resumed_from".into(), maybe(&report.resumed_from)),
         ("checkpoint".into(), maybe(&report.checkpoint)),
+        ("skipped".into(), Value::Count(report.skipped)),
     ])
 }
 
@@ -337,7 +341,7 @@ mod tests {
         assert_eq!(
             line,
             format!(
-                r#"{{"node":"{node}","status":"stopped","steps":20,"resumed_from":null,"checkpoint":"{node}"}}"#
+                r#"{{"node":"{node}","status":"stopped","steps":20,"resumed_from":null,"checkpoint":"{node}","skipped":0}}"#
             )
         );
     }
