@@ -57,7 +57,8 @@ pub fn run<S: AsRef<OsStr>>(script: &str, arguments: impl IntoIterator<Item = S>
     figures
 }
 
-/// Prints ours and every rival's figure of one case, with the ratio to the best of them (smaller is better).
+/// Prints ours and every rival's figure of one case, with the ratio to the best of them (smaller is better), in words
+/// that say which of the two is ahead.
 pub fn compare(case: &str, unit: &str, ours: f64, figures: &[Figure]) {
     println!("{case:<28} {:<14} {ours:>12.3} {unit}", "waycairn");
     let mut best = f64::INFINITY;
@@ -66,7 +67,17 @@ pub fn compare(case: &str, unit: &str, ours: f64, figures: &[Figure]) {
         best = best.min(figure.value);
     }
     if best.is_finite() {
-        println!("{case:<28} ratio          {:>12.1} times cheaper than the cheapest rival", best / ours);
+        println!("{case:<28} ratio          {}", ratio(ours, best));
+    }
+}
+
+/// How ours stands to the best rival's figure, never as a fraction of one.
+#[must_use]
+pub fn ratio(ours: f64, best: f64) -> String {
+    if ours <= best {
+        format!("{:>12.1} times cheaper than the cheapest rival", best / ours)
+    } else {
+        format!("{:>12.1} times slower than the fastest rival", ours / best)
     }
 }
 
@@ -75,4 +86,33 @@ pub fn median(rounds: usize, mut measure: impl FnMut() -> f64) -> f64 {
     let mut values: Vec<f64> = (0..rounds).map(|_| measure()).collect();
     values.sort_by(f64::total_cmp);
     values.get(rounds / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// A quantile of values in any order, between the two that are nearest to it; NaN without values.
+#[must_use]
+pub fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = share.clamp(0.0, 1.0) * sorted.len().saturating_sub(1) as f64;
+    let at = |place: f64| sorted.get(place as usize).copied().unwrap_or(f64::NAN);
+    let (low, high) = (at(place.floor()), at(place.ceil()));
+    low + (high - low) * place.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_says_who_is_ahead() {
+        assert_eq!(ratio(2.0, 6.0).trim(), "3.0 times cheaper than the cheapest rival");
+        assert_eq!(ratio(180.0, 36.0).trim(), "5.0 times slower than the fastest rival");
+    }
+
+    #[test]
+    fn quantiles_stand_between_neighbours() {
+        let values = [4.0, 1.0, 3.0, 2.0];
+        assert_eq!([0.0, 0.5, 0.75, 1.0].map(|share| quantile(&values, share)), [1.0, 2.5, 3.25, 4.0]);
+        assert!(quantile(&[], 0.5).is_nan());
+    }
 }
