@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_keep_their_order_and_numbers_their_look() {
+    fn cli_1_maps_keep_their_order_and_numbers_their_look() {
         let map = vec![
             (Packed::from("z"), Packed::F32(0.1)),
             (Packed::from("a"), Packed::F64(f64::NAN)),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_lists_in_lists() {
+    fn cli_1_arrays_are_lists_in_lists() {
         let elements: Vec<u8> =
             [1.0_f32, 2.5, 3.0, f32::INFINITY].iter().flat_map(|v| v.to_le_bytes()).collect();
         assert_eq!(
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_array_is_shown_as_its_bytes() {
+    fn cli_1_what_is_no_array_is_shown_as_its_bytes() {
         assert_eq!(text(Packed::Ext(1, vec![0xc0])), r#"{"$extension":{"type":1,"bytes":"wA=="}}"#);
         assert_eq!(text(Packed::Ext(9, vec![1])), r#"{"$extension":{"type":9,"bytes":"AQ=="}}"#);
         assert!(text(array(&[2], "float32", &[0; 4])).starts_with(r#"{"$extension""#));

@@ -286,7 +286,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_colliding_key_has_its_own_name() {
+    fn cli_1_an_empty_answer_is_an_empty_list() {
+        assert_eq!(written(&columns(), Vec::new(), json), "[]\n");
+    }
+
+    #[test]
+    fn cli_1_a_colliding_key_has_its_own_name() {
         for key in ["loss", "seq", "field:seq", "field:loss", "field:field:seq"] {
             let shown = shown_key(key, FIXED);
             assert!(!FIXED.contains(&shown.as_str()));

@@ -79,3 +79,17 @@ fn json(node: &Node, options: &SampleOptions, text: String) -> Value {
         ("text".into(), Value::Text(text)),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cli_1_a_sample() {
+        let node = Node::new("tiny", "0123456789abcdef", 19).unwrap();
+        let options = SampleOptions { prompt: Some("a".to_owned()), seed: 7, ..SampleOptions::default() };
+        let text = serde_json::to_string(&json(&node, &options, "ab".to_owned())).unwrap();
+        let address = node.address();
+        assert_eq!(text, format!(r#"{{"node":"{address}","prompt":"a","seed":7,"text":"ab"}}"#));
+    }
+}
