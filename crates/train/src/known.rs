@@ -91,8 +91,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         record(root.path(), "ours");
         let theirs = record(root.path(), "theirs");
-        // The first columns of a part are those of the identity.
-        overwrite(&theirs, SeekFrom::Start(4), &[0xff; 60]);
+        // All of the data: what stands before the footer, whose length stands before the last four bytes.
+        let bytes = fs::read(&theirs).unwrap();
+        let length = *bytes[bytes.len() - 8..].first_chunk().unwrap();
+        let footer = u32::from_le_bytes(length) as usize + 8;
+        overwrite(&theirs, SeekFrom::Start(4), &vec![0xff; bytes.len() - footer - 4]);
         let reader = ObjectReader::open(root.path()).unwrap();
         assert!(reader.runs().is_err());
         let known = known_runs(&reader, "ours").unwrap();
@@ -104,7 +107,10 @@ mod tests {
         fs::remove_file(&theirs).unwrap();
         overwrite(&copy, SeekFrom::End(-4), b"????");
         let error = known_runs(&reader, "ours").unwrap_err().to_string();
-        assert!(error.contains("part-copy.parquet") && error.contains("move it out of the folder"), "{error}");
+        assert!(
+            error.contains("part-copy.parquet") && error.contains("move it out of the folder"),
+            "{error}"
+        );
         fs::remove_file(&copy).unwrap();
         assert_eq!(known_runs(&reader, "ours").unwrap(), known);
     }
