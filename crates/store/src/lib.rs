@@ -81,7 +81,6 @@ mod store;
 #[cfg(test)]
 mod testkit;
 mod writer;
-// The read half adds its modules below this line.
 mod export;
 mod fold;
 mod footer;
@@ -101,7 +100,6 @@ pub use ndarray::{NdArray, NdArrayError};
 pub use queue::{MAX_BATCH_ROWS, WhenFull};
 pub use record::Attachment;
 pub use store::{CloseReport, FlushReport, ObjectStore, StoreOptions};
-// The read half adds its names below this line.
 pub use export::{ColumnValues, Table};
 pub use fold::{PhysicalRecord, fold};
 pub use query::{
