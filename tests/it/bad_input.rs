@@ -104,6 +104,9 @@ fn an_ambiguous_address_prefix_lists_the_candidates() {
 fn a_node_without_a_checkpoint_names_the_nearest_ones() {
     let last = format!("shakespeare:{}", STEPS - 2);
     trained().run(&["sample", &last]).fails_with(1, &["checkpoint", "shakespeare@"]);
+    let file = trained().folder().join("none.safetensors").display().to_string();
+    trained().run(&["export", &last, "-o", &file]).fails_with(1, &["checkpoint", "shakespeare@"]);
+    assert!(!std::path::Path::new(&file).exists());
     let plugin = waycairn_tests::plugin("summary").display().to_string();
     trained()
         .run(&["analyze", "--plugin", &plugin, "--at", &last])

@@ -5,6 +5,7 @@ mod architecture;
 mod bad_input;
 mod concurrent;
 mod help;
+mod python;
 mod resume;
 mod tour;
 

@@ -177,6 +177,25 @@ fn a_sample_continues_the_prompt() {
 }
 
 #[test]
+fn an_export_has_the_weights_under_the_names_that_were_asked_for() {
+    let root = trained();
+    let export = |words: &[&str]| {
+        let file = root.folder().join("export.safetensors").display().to_string();
+        let run = root.run(&[&["export", "shakespeare:19", "-o", &file], words].concat());
+        assert_eq!((run.status, run.out.as_str()), (Some(0), ""), "{run}");
+        std::fs::read(file).expect("the weights")
+    };
+    let blob = root.json(&["show", "shakespeare:19"])["blob"].as_str().map(std::path::PathBuf::from);
+    let stored = blob.expect("a blob").join("checkpoint/model.safetensors");
+    assert_eq!(export(&[]), std::fs::read(stored).expect("the weights"));
+    let bytes = export(&["--format", "nanogpt"]);
+    let file = safetensors::SafeTensors::deserialize(&bytes).expect("tensors");
+    let fused = file.tensor("transformer.h.1.attn.c_attn.weight").expect("the projection");
+    assert_eq!(fused.shape(), [3 * 64, 64]);
+    assert!(file.tensor("lm_head.weight").is_ok());
+}
+
+#[test]
 fn identity_case_17_a_copied_root_resolves_in_its_new_place() {
     let root = Root::new(program());
     root.json(&["train", "--preset", "tiny", "--steps", "2", "--name", "moved"]);

@@ -154,6 +154,17 @@ pub enum TrainError {
         /// Its name.
         experiment: String,
     },
+    /// The weights have no counterpart in the format that was asked for.
+    #[error("the weights of `{node}` cannot be exported: {what}")]
+    CannotExport {
+        /// The node of the checkpoint.
+        node: Node,
+        /// What has no counterpart.
+        what: String,
+    },
+    /// An exported file cannot be written.
+    #[error("cannot write the exported weights")]
+    Export(#[source] std::io::Error),
     /// Arguments contradict each other.
     #[error("{what}")]
     Usage {
@@ -191,7 +202,8 @@ impl TrainError {
             Self::Busy { .. } | Self::Lock(_) => "busy",
             Self::Refused { .. } | Self::NothingToDo { .. } => "refused",
             Self::NotFinite { .. } | Self::NotFiniteWeights { .. } => "not_finite",
-            Self::CannotSample { .. } => "usage",
+            Self::CannotSample { .. } | Self::CannotExport { .. } => "usage",
+            Self::Export(_) => "io",
             Self::Random(_) => "system",
         }
     }
@@ -248,6 +260,9 @@ impl TrainError {
             Self::Memory { .. } => Some("make them smaller with `--set`, or free memory".to_owned()),
             Self::NotFiniteWeights { .. } => {
                 Some("sample from an earlier checkpoint of the run".to_owned())
+            }
+            Self::CannotExport { .. } => {
+                Some("take them in their own names with `--format safetensors`".to_owned())
             }
             Self::Usage { next, .. } => Some(next.clone()),
             _ => None,

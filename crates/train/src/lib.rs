@@ -56,6 +56,7 @@ mod device;
 mod error;
 mod experiment;
 mod explain;
+mod export;
 mod generator;
 mod gpt;
 mod identity;
@@ -92,6 +93,7 @@ pub use experiment::{
     Demand, Experiment, ExperimentDescription, Experiments, Initial, KeyValueCache, Tokens, cross_entropy,
 };
 pub use explain::settings;
+pub use export::{ExportFormat, export};
 pub use gpt::{Gpt, GptModel};
 pub use inspect::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze};
 pub use job::JobError;

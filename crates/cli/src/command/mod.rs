@@ -3,6 +3,7 @@
 mod analyze;
 mod artifact;
 mod completions;
+mod export;
 mod lineage;
 mod nodes;
 mod plugins;
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Analyze(analyze::AnalyzeArgs),
     Artifact(artifact::ArtifactArgs),
     Sample(sample::SampleArgs),
+    Export(export::ExportArgs),
     Plugins(plugins::PluginsArgs),
     Completions(completions::CompletionsArgs),
 }
@@ -72,6 +74,7 @@ impl Command {
             Self::Analyze(args) => analyze::run(args, context),
             Self::Artifact(args) => artifact::run(&args, context).map(|()| Exit::Done),
             Self::Sample(args) => sample::run(args, context).map(|()| Exit::Done),
+            Self::Export(args) => export::run(&args, context).map(|()| Exit::Done),
             Self::Plugins(args) => plugins::run(&args, context).map(|()| Exit::Done),
             Self::Completions(args) => completions::run(&args).map(|()| Exit::Done),
         }

@@ -18,6 +18,5 @@ pub(crate) use files::{MODEL, OPTIMIZER, STATE};
 pub(crate) use job::VERSION as JOB_VERSION;
 pub(crate) use read::{Checkpoint, Depth, TensorFile};
 pub(crate) use state::{LoaderState, ScheduleState, State, VERSION as STATE_VERSION};
-#[cfg(test)]
 pub(crate) use tensors::write_tensors;
 pub(crate) use write::{Contents, Written, write};

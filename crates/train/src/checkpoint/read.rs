@@ -147,6 +147,11 @@ impl TensorFile {
         Ok(Self { map: map(path)?, path: path.to_owned() })
     }
 
+    /// The whole file.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
     /// Reads the header; the tensors are views of the mapping.
     pub(crate) fn tensors(&self) -> Result<SafeTensors<'_>, CheckpointError> {
         SafeTensors::deserialize(&self.map).map_err(|error| CheckpointError::malformed(&self.path, error))

@@ -30,6 +30,7 @@ pub(crate) const EMBEDDED: &str = concat!(
     include_str!("../error.rs"),
     include_str!("../experiment.rs"),
     include_str!("../explain.rs"),
+    include_str!("../export.rs"),
     include_str!("../generator.rs"),
     include_str!("../gpt/mod.rs"),
     include_str!("../gpt/model.rs"),
