@@ -11,7 +11,8 @@ use crate::trained;
 /// Runs a program in a folder and returns the JSON that it printed; `None` where Python or a package is missing.
 fn python(test: &str, packages: &[&str], program: &str, folder: &Path) -> Option<Value> {
     let interpreter = std::env::var("WAYCAIRN_BENCH_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let python = |program: &str| Command::new(&interpreter).args(["-c", program]).current_dir(folder).output();
+    let python =
+        |program: &str| Command::new(&interpreter).args(["-c", program]).current_dir(folder).output();
     let imports = format!("import {}", packages.join(", "));
     let missing = match python(&imports) {
         Err(error) => Some(error.to_string()),
@@ -57,7 +58,10 @@ fn python_opens_the_weights_of_a_checkpoint_and_an_export() {
             let values = view.data().chunks_exact(4).map(|bytes| bytes.try_into().expect("four bytes"));
             let sum: f64 = values.map(|bytes| f64::from(f32::from_le_bytes(bytes))).sum();
             let theirs = read[name][2].as_f64().expect("a sum");
-            assert!((sum - theirs).abs() < 1e-9 * (1.0 + view.data().len() as f64), "{name}: {sum}, {theirs}");
+            assert!(
+                (sum - theirs).abs() < 1e-9 * (1.0 + view.data().len() as f64),
+                "{name}: {sum}, {theirs}"
+            );
         }
     }
 }

@@ -66,48 +66,48 @@ mod batch;
 mod blob;
 mod compact;
 mod error;
+mod export;
 mod field;
+mod fold;
+mod footer;
+mod listing;
 mod merge;
 mod ndarray;
 mod part;
+mod published;
+mod query;
 mod queue;
+mod reader;
 mod record;
 mod recorded;
+mod resolve;
 mod retry;
 mod row;
+mod run;
 mod schema;
 mod stamp;
 mod store;
 #[cfg(test)]
 mod testkit;
-mod writer;
-mod export;
-mod fold;
-mod footer;
-mod listing;
-mod published;
-mod query;
-mod reader;
-mod resolve;
-mod run;
 mod view;
+mod writer;
 
 pub use blob::{Marker, StagedEntry};
 pub use compact::CompactReport;
 pub use error::{RecordError, StoreError};
-pub use field::{FieldName, FieldNameError, MAX_FIELD_NAME_BYTES, MAX_TEXT_BYTES, Scalar, ScalarError};
-pub use ndarray::{NdArray, NdArrayError};
-pub use queue::{MAX_BATCH_ROWS, WhenFull};
-pub use record::Attachment;
-pub use store::{CloseReport, FlushReport, ObjectStore, StoreOptions};
 pub use export::{ColumnValues, Table};
+pub use field::{FieldName, FieldNameError, MAX_FIELD_NAME_BYTES, MAX_TEXT_BYTES, Scalar, ScalarError};
 pub use fold::{PhysicalRecord, fold};
+pub use ndarray::{NdArray, NdArrayError};
 pub use query::{
     Answer, Comparison, Diagnostic, Expr, FieldFilter, NodeRow, Order, ParseError, Query, QueryError, SortKey,
 };
+pub use queue::{MAX_BATCH_ROWS, WhenFull};
 pub use reader::{KeyInfo, ObjectReader};
+pub use record::Attachment;
 pub use resolve::ResolveError;
 pub use run::RunSummary;
+pub use store::{CloseReport, FlushReport, ObjectStore, StoreOptions};
 pub use view::{Artifact, ArtifactInfo, CheckpointInfo, NodeView};
 
 /// The example of the project's README, which is compiled with the tests.

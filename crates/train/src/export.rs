@@ -1,6 +1,6 @@
 //! The weights of a checkpoint as a file for other programs.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use burn::tensor::TensorData;
@@ -36,7 +36,12 @@ pub enum ExportFormat {
 ///
 /// [`TrainError::NoCheckpoint`], [`TrainError::Checkpoint`]; [`TrainError::CannotExport`] for a model that the
 /// format has no names for, before anything is written; [`TrainError::Export`] when `into` fails.
-pub fn export(root: &Path, node: &Node, format: ExportFormat, into: &mut impl Write) -> Result<(), TrainError> {
+pub fn export(
+    root: &Path,
+    node: &Node,
+    format: ExportFormat,
+    into: &mut impl Write,
+) -> Result<(), TrainError> {
     let reader = ObjectReader::open(root)?;
     let checkpoint = restore::open(&reader, node, Depth::Weights)?;
     let damaged = |source: CheckpointError| TrainError::Checkpoint {
@@ -67,14 +72,18 @@ pub fn export(root: &Path, node: &Node, format: ExportFormat, into: &mut impl Wr
 fn nanogpt(weights: &SafeTensors<'_>) -> Result<Vec<NamedTensor>, String> {
     let mut tensors = Vec::with_capacity(weights.len() + 1);
     for (name, view) in weights.iter() {
-        let (renamed, linear) = renamed(name).ok_or_else(|| format!("nanoGPT has no tensor like `{name}`"))?;
-        let dtype = dtype(view.dtype())
-            .ok_or_else(|| format!("`{name}` has the number format {:?}, which is none of weights", view.dtype()))?;
+        let (renamed, linear) =
+            renamed(name).ok_or_else(|| format!("nanoGPT has no tensor like `{name}`"))?;
+        let dtype = dtype(view.dtype()).ok_or_else(|| {
+            format!("`{name}` has the number format {:?}, which is none of weights", view.dtype())
+        })?;
         let (bytes, shape) = match (linear, view.shape()) {
             (true, &[inputs, outputs]) => {
                 (transposed(view.data(), inputs, outputs, dtype.size()), vec![outputs, inputs])
             }
-            (true, shape) => return Err(format!("`{name}` has the shape {shape:?}, and a linear map has two axes")),
+            (true, shape) => {
+                return Err(format!("`{name}` has the shape {shape:?}, and a linear map has two axes"));
+            }
             (false, shape) => (view.data().to_vec(), shape.to_vec()),
         };
         let data = TensorData::try_from_bytes_vec(bytes, shape, dtype)
@@ -231,7 +240,8 @@ mod tests {
 
     #[test]
     fn what_nanogpt_does_not_have_is_named() {
-        let tensor = |name: &str| NamedTensor { name: name.to_owned(), data: TensorData::new(vec![1.0_f32], [1]) };
+        let tensor =
+            |name: &str| NamedTensor { name: name.to_owned(), data: TensorData::new(vec![1.0_f32], [1]) };
         for name in ["blocks.0.rotary.weight", "blocks.x.mlp.output.weight", "scale", "final_norm.weight"] {
             let mut bytes = Vec::new();
             write_tensors(&[tensor(name)], &mut bytes).unwrap();
