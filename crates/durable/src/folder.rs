@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::{CommitError, system, temporary};
 
@@ -86,25 +86,71 @@ pub fn remove_file(path: &Path) -> Result<(), CommitError> {
 /// [`CommitError::NotAFolder`] for a file or a symbolic link, which stays; [`CommitError::Io`] names what could not be
 /// removed.
 pub fn remove_dir_all(path: &Path) -> Result<(), CommitError> {
+    match set_aside(path) {
+        Ok(None) => Ok(()),
+        Ok(Some(aside)) => {
+            sync_folder(system::parent(path)?)?;
+            delete_aside(&aside)
+        }
+        // Layered file systems cannot rename a folder of a lower layer; nor can one a mount point.
+        Err(CommitError::Io { source, .. })
+            if matches!(source.kind(), io::ErrorKind::CrossesDevices | io::ErrorKind::ResourceBusy) =>
+        {
+            system::remove_tree(path)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives a folder a temporary name beside its own, so that readers ignore it, and returns that; none for an absent
+/// folder. It is the first half of the removal of many folders: set all aside, sync the folder above once with
+/// [`sync_folder`], and [`delete_aside`] each.
+///
+/// # Errors
+///
+/// As [`remove_dir_all`].
+///
+/// # Durability
+///
+/// None before the folder above is synced: a power loss may bring the name back. Delete nothing before that.
+pub fn set_aside(path: &Path) -> Result<Option<PathBuf>, CommitError> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => {}
         Ok(_) => return Err(CommitError::NotAFolder { path: path.to_owned() }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(CommitError::io("look at", path)(error)),
     }
-    let parent = system::parent(path)?;
     let aside = temporary::beside(path)?;
     match system::rename(path, &aside) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        // Layered file systems cannot rename a folder of a lower layer; nor can one a mount point.
-        Err(error) if matches!(error.kind(), io::ErrorKind::CrossesDevices | io::ErrorKind::ResourceBusy) => {
-            return system::remove_tree(path);
-        }
-        Err(error) => return Err(CommitError::io("rename", path)(error)),
+        Ok(()) => Ok(Some(aside)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(CommitError::io("rename", path)(error)),
     }
-    system::sync_folder(parent)?;
-    system::remove_tree(&aside)
+}
+
+/// Deletes a folder or file that has a temporary name, with all that is in it. An absent one is fine.
+///
+/// # Errors
+///
+/// [`CommitError::Io`] names what could not be removed, and [`CommitError::NoName`] a path whose name is not a
+/// temporary one: it stays.
+pub fn delete_aside(path: &Path) -> Result<(), CommitError> {
+    if !path.file_name().is_some_and(temporary::is_temporary) {
+        return Err(CommitError::NoName { path: path.to_owned() });
+    }
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => system::remove_tree(path),
+        _ => system::remove_file(path),
+    }
+}
+
+/// Makes the names in a folder survive a power loss.
+///
+/// # Errors
+///
+/// [`CommitError::Io`] names the folder.
+pub fn sync_folder(path: &Path) -> Result<(), CommitError> {
+    system::sync_folder(path)
 }
 
 #[cfg(test)]

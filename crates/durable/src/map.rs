@@ -1,14 +1,18 @@
-//! Files as memory, read only. The only unsafe code of this crate.
+//! Files as memory: committed ones to read, new ones to fill. The only unsafe code of this crate.
 #![expect(unsafe_code, reason = "a map of a file is unsafe: another process could change the bytes")]
 
 use std::fmt;
 use std::fs::File;
-use std::ops::Deref;
+use std::io::{self, Write as _};
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut};
 
-use crate::MapError;
+use crate::{CommitError, MapError, system};
+
+/// Where the operating system cannot reserve space, zeros are written in blocks of this many bytes.
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// Is a file as a slice of bytes, read by the operating system as it is touched.
 ///
@@ -67,6 +71,87 @@ impl fmt::Debug for FileMap {
     }
 }
 
+/// Is a new file as a slice of bytes to be written, zeros at first.
+///
+/// For a file in a staged folder: it is made here, so nobody else has it open, and what is written counts with the
+/// commit of the folder. After this is dropped the file holds what was written, and a sync of the file makes that
+/// durable.
+///
+/// # Memory
+///
+/// None of its own. The operating system writes the pages back when it needs the room.
+pub struct FileMapMut(Option<MmapMut>);
+
+impl FileMapMut {
+    /// Makes a file of `bytes` bytes and maps all of it.
+    ///
+    /// The space on the disk is reserved first: a full disk is an error here, and not the end of the process at a
+    /// later write. File systems that copy on write may promise less than that.
+    ///
+    /// # Errors
+    ///
+    /// [`CommitError::Io`] when there is such a file already, when there is no space for it, and when it cannot be
+    /// mapped. What was made of the file stays, for the owner of the folder to remove.
+    pub fn create(path: &Path, bytes: u64) -> Result<Self, CommitError> {
+        let file = system::create_file(path)?;
+        if bytes == 0 {
+            return Ok(Self(None));
+        }
+        reserve(&file, bytes).map_err(CommitError::io("reserve the space of", path))?;
+        // SAFETY: the file is new and was made by this call, so no other map of it exists, and the slices that this
+        // type lends do not outlive it. Its name is in a staged folder, where nobody but the stager writes.
+        let map = unsafe { MmapMut::map_mut(&file) }.map_err(CommitError::io("map", path))?;
+        Ok(Self(Some(map)))
+    }
+}
+
+/// Gives the file its length, and blocks on the disk for all of it.
+fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    loop {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    write_zeros(file, bytes)
+}
+
+fn write_zeros(mut file: &File, bytes: u64) -> io::Result<()> {
+    let block = vec![0; BLOCK_BYTES.min(usize::try_from(bytes).unwrap_or(BLOCK_BYTES))];
+    let mut left = bytes;
+    while left > 0 {
+        let length = block.len().min(usize::try_from(left).unwrap_or(block.len()));
+        file.write_all(&block[..length])?;
+        left -= length as u64;
+    }
+    Ok(())
+}
+
+impl Deref for FileMapMut {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl DerefMut for FileMapMut {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.0.as_deref_mut().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for FileMapMut {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "FileMapMut({} bytes)", self.len())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +190,42 @@ mod tests {
         assert_eq!(&*map, b"old bytes");
         crate::remove_file(&path).unwrap();
         assert_eq!(&*map, b"old bytes");
+    }
+
+    #[test]
+    fn what_is_written_to_a_map_is_in_the_file() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("data");
+        let mut map = FileMapMut::create(&path, 100_000).unwrap();
+        thread_safe(&map);
+        assert_eq!(format!("{map:?}"), "FileMapMut(100000 bytes)");
+        assert!(map.iter().all(|&byte| byte == 0));
+        map[99_999] = 7;
+        map[..3].copy_from_slice(b"abc");
+        drop(map);
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!((bytes.len(), &bytes[..3], bytes[99_999]), (100_000, &b"abc"[..], 7));
+        assert!(FileMapMut::create(&root.path().join("empty"), 0).unwrap().is_empty());
+        let error = FileMapMut::create(&path, 3).unwrap_err();
+        assert_eq!(error.to_string(), format!("cannot create the file `{}`", path.display()));
+    }
+
+    #[test]
+    fn a_map_that_no_disk_holds_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let error = FileMapMut::create(&root.path().join("data"), 1 << 60).unwrap_err();
+        assert!(error.to_string().starts_with("cannot reserve the space of `"), "{error}");
+    }
+
+    #[test]
+    fn zeros_are_written_where_space_cannot_be_reserved() {
+        let file = tempfile::tempfile().unwrap();
+        for bytes in [0, 1, BLOCK_BYTES as u64 + 1] {
+            file.set_len(0).unwrap();
+            std::io::Seek::rewind(&mut &file).unwrap();
+            write_zeros(&file, bytes).unwrap();
+            assert_eq!(file.metadata().unwrap().len(), bytes);
+        }
     }
 
     #[test]

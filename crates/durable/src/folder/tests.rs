@@ -114,3 +114,32 @@ fn durable_1_a_folder_loses_its_name_before_its_files() {
     assert!(crate::is_temporary(steps[2].path.as_ref().unwrap().file_name().unwrap()));
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn many_folders_lose_their_names_before_one_sync_and_their_files_after_it() {
+    let root = tempfile::tempdir().unwrap();
+    let paths = ["a", "b"].map(|name| root.path().join(name));
+    for path in &paths {
+        fs::create_dir(path).unwrap();
+        write_file(&path.join("x"), b"x", Durability::Regenerable).unwrap();
+    }
+    let asides: Vec<_> = paths.iter().map(|path| set_aside(path).unwrap().unwrap()).collect();
+    assert!(paths.iter().all(|path| !path.exists()));
+    assert!(asides.iter().all(|path| temporary::is_temporary(path.file_name().unwrap())));
+    assert!(asides.iter().all(|path| path.join("x").exists()));
+    sync_folder(root.path()).unwrap();
+    for aside in &asides {
+        delete_aside(aside).unwrap();
+        delete_aside(aside).unwrap();
+    }
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+    assert_eq!(set_aside(&paths[0]).unwrap(), None);
+
+    // What has a name that counts is not deleted.
+    fs::create_dir(&paths[0]).unwrap();
+    assert!(matches!(delete_aside(&paths[0]), Err(CommitError::NoName { .. })));
+    assert!(paths[0].exists());
+    let file = root.path().join("file");
+    write_file(&file, b"x", Durability::Regenerable).unwrap();
+    assert!(matches!(set_aside(&file), Err(CommitError::NotAFolder { .. })));
+}
