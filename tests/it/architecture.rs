@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("waycairn-dag", &[]),
     ("waycairn-analysis-api", &[]),
     ("waycairn-store", &["waycairn-dag", "waycairn-durable"]),
+    ("waycairn-cache", &["waycairn-durable"]),
     ("waycairn-analysis-host", &["waycairn-analysis-api", "waycairn-durable"]),
     ("waycairn-train", &["waycairn-dag", "waycairn-durable", "waycairn-store", "waycairn-analysis-host"]),
     (

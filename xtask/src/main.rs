@@ -50,7 +50,17 @@ const CHECKS: &[Check] = &[
     Check { name: "tests", words: &["test", "--release", "--locked", "--workspace"], variables: &[] },
     Check {
         name: "crash tests",
-        words: &["test", "--release", "--locked", "--package", "waycairn-durable", "--features", "fault"],
+        words: &[
+            "test",
+            "--release",
+            "--locked",
+            "--package",
+            "waycairn-durable",
+            "--package",
+            "waycairn-cache",
+            "--features",
+            "waycairn-durable/fault,waycairn-cache/fault,waycairn-cache/check",
+        ],
         variables: &[],
     },
     Check {
