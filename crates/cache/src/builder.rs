@@ -206,7 +206,7 @@ impl<'build> Builder<'build> {
             }
         }
         let files = digest(self.folder, members)?;
-        Ok(Manifest {
+        let mut manifest = Manifest {
             created: time::rfc3339_micros(time::now_nanos()),
             files,
             key: *key,
@@ -214,7 +214,11 @@ impl<'build> Builder<'build> {
             name: self.recipe.product.clone(),
             recipe: self.recipe.clone(),
             schema: SCHEMA,
-        })
+            sha256: *key.digest(),
+        };
+        let refused = |problem| CacheError::Value { what: format!("manifest of `{}`", self.entry), problem };
+        manifest.sha256 = manifest.seal().map_err(refused)?;
+        Ok(manifest)
     }
 }
 

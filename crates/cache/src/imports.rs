@@ -62,7 +62,7 @@ pub enum ImportError {
 /// const SOURCES: Sources = sources!["src/npy.rs", "src/array.rs"];
 /// let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
 /// let forgotten = undeclared(folder, &SOURCES.paths().collect::<Vec<_>>())?;
-/// assert!(forgotten.iter().any(|one| one.file == "src/array.rs" && one.imports == "src/build.rs"));
+/// assert!(forgotten.iter().any(|one| one.file == "src/array.rs" && one.imports == "src/builder.rs"));
 /// # Ok::<(), waycairn_cache::ImportError>(())
 /// ```
 ///

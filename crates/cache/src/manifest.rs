@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use waycairn_durable::Digest;
 
+use crate::key::canonical_text;
 use crate::layout::{EntryName, check_member};
-use crate::{Dtype, Key, Recipe};
+use crate::{Dtype, Key, Recipe, ValueError, to_value};
 
 /// The schema that this program writes, and the highest that it reads.
 ///
@@ -31,6 +32,8 @@ pub(crate) struct Manifest {
     pub(crate) name: String,
     pub(crate) recipe: Recipe,
     pub(crate) schema: u64,
+    /// The digest of all the others, as RFC 8785 text; see [`Manifest::seal`].
+    pub(crate) sha256: Digest,
 }
 
 /// Says what one file of an artifact is.
@@ -117,6 +120,16 @@ impl Manifest {
         Ok(())
     }
 
+    /// Computes the digest of all fields but itself. A fast check does not look at it; the deep check does, since
+    /// nothing else would contradict a changed `created` or `metadata`.
+    pub(crate) fn seal(&self) -> Result<Digest, ValueError> {
+        let mut value = to_value(self)?;
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("sha256");
+        }
+        Ok(Digest::of(&canonical_text(&value)?))
+    }
+
     /// The bytes of the file: indented, sorted, with a line feed at the end.
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = serde_json::to_vec_pretty(self)?;
@@ -146,7 +159,7 @@ mod tests {
             sha256: Digest::of(b""),
             shape: Some(vec![2, 3]),
         };
-        let manifest = Manifest {
+        let mut manifest = Manifest {
             created: "2026-01-01T00:00:00.000000Z".to_owned(),
             files: BTreeMap::from([("x.npy".to_owned(), array)]),
             key,
@@ -154,7 +167,9 @@ mod tests {
             name: "training".to_owned(),
             recipe,
             schema: SCHEMA,
+            sha256: Digest::of(b""),
         };
+        manifest.sha256 = manifest.seal().unwrap();
         (manifest, EntryName::new("training", &key).unwrap())
     }
 
@@ -163,8 +178,30 @@ mod tests {
         let (manifest, entry) = sample();
         let bytes = manifest.to_bytes().unwrap();
         let text = String::from_utf8(bytes.clone()).unwrap();
-        assert!(text.starts_with("{\n  \"created\": ") && text.ends_with("\"schema\": 1\n}\n"), "{text}");
+        assert!(
+            text.starts_with("{\n  \"created\": ")
+                && text.contains(",\n  \"schema\": 1,\n  \"sha256\": ")
+                && text.ends_with("\"\n}\n"),
+            "{text}"
+        );
         assert_eq!(Manifest::from_bytes(&bytes, &entry).unwrap(), manifest);
+    }
+
+    #[test]
+    fn cache_4_the_seal_is_over_all_other_fields() {
+        let (manifest, _) = sample();
+        assert_eq!(manifest.seal().unwrap(), manifest.sha256);
+        let changes: [fn(&mut Manifest); 4] = [
+            |manifest| manifest.created.push('0'),
+            |manifest| drop(manifest.metadata.insert("x".to_owned(), Value::from(1))),
+            |manifest| manifest.files.clear(),
+            |manifest| manifest.recipe.experiment.push('x'),
+        ];
+        for change in changes {
+            let (mut changed, _) = sample();
+            change(&mut changed);
+            assert_ne!(changed.seal().unwrap(), manifest.sha256);
+        }
     }
 
     #[test]

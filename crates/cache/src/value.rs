@@ -13,7 +13,7 @@ use thiserror::Error;
 const MAX_INTEGER: u64 = (1 << 53) - 1;
 
 /// How deep lists and maps may lie in each other; JSON readers stop at 128.
-const MAX_DEPTH: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
 /// Turns something into JSON, and refuses what RFC 8785 has no text for: NaN, infinities, and integers beyond plus or
 /// minus 2^53 - 1. (`serde_json` alone turns NaN into null without a word.)
@@ -62,7 +62,8 @@ impl ValueError {
         self
     }
 
-    fn below_index(mut self, index: usize) -> Self {
+    /// The same, one place of a list further out.
+    pub(crate) fn below_index(mut self, index: usize) -> Self {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("[{index}]{dot}{}", self.path);
         self
@@ -104,21 +105,25 @@ struct Strict {
 impl Strict {
     fn deeper(self) -> Result<Self, ValueError> {
         if self.depth >= MAX_DEPTH {
-            return Err(ValueError::new(format!(
-                "lies deeper than {MAX_DEPTH} lists and maps, and no reader would follow"
-            )));
+            return Err(too_deep());
         }
         Ok(Self { depth: self.depth + 1 })
     }
 }
 
-fn integer(magnitude: u128, text: impl fmt::Display) -> Result<(), ValueError> {
+/// Refuses an integer that is not exact as a double.
+pub(crate) fn integer(magnitude: u128, text: impl fmt::Display) -> Result<(), ValueError> {
     if magnitude <= u128::from(MAX_INTEGER) {
         return Ok(());
     }
     Err(ValueError::new(format!(
         "is the integer {text}, and only those up to {MAX_INTEGER} (2^53 - 1) are exact in every reader; write it as a text"
     )))
+}
+
+pub(crate) fn too_deep() -> ValueError {
+    let problem = format!("lies deeper than {MAX_DEPTH} lists and maps, and no reader would follow");
+    ValueError::new(problem)
 }
 
 fn float(value: f64) -> Result<Value, ValueError> {

@@ -164,6 +164,10 @@ fn check(root: &Path, entry: &EntryName) -> Checked {
     if let Some(found) = found {
         failures.push(checked.failure(MANIFEST, Damage::Key { expected: manifest.key.to_string(), found }));
     }
+    if !manifest.seal().is_ok_and(|seal| seal == manifest.sha256) {
+        let reason = "its own digest does not agree: something in it was changed".to_owned();
+        failures.push(checked.failure(MANIFEST, Damage::Manifest { reason }));
+    }
     match unlisted(&folder, &manifest.files) {
         Ok(names) => failures.extend(names.iter().map(|name| checked.failure(name, Damage::Unlisted))),
         Err(error) => failures.push(checked.failure("", Damage::Unreadable { reason: error.to_string() })),

@@ -177,24 +177,16 @@ fn cache_4_every_changed_byte_of_an_entry_is_found_and_all_are_reported() {
         let path = folder.join(name);
         let whole = fs::read(&path).unwrap();
         for at in 0..whole.len() {
-            // Space in the manifest is the one place where a byte may change and say the same: as a tab it does.
             let mut bytes = whole.clone();
             bytes[at] ^= 4;
             fs::write(&path, &bytes).unwrap();
             let report = cache.verify(|_| ()).unwrap();
-            let same = name == "artifact.json" && cache.get(&recipe(1)).is_ok() && report.failures.is_empty();
-            let harmless = same && whole[at] != b'"' && {
-                let read = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes);
-                // Times and metadata are said by the manifest alone, and nothing contradicts them.
-                let mut values = [read(&whole).unwrap(), read(&bytes).unwrap()];
-                for value in &mut values {
-                    for key in ["created", "metadata"] {
-                        value.as_object_mut().unwrap().remove(key);
-                    }
-                }
-                values[0] == values[1]
+            // White space between the words of the manifest may change and say the same.
+            let harmless = name == "artifact.json" && {
+                let read = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).ok();
+                read(&whole) == read(&bytes)
             };
-            assert!(!report.failures.is_empty() || harmless, "{name} at {at}");
+            assert_ne!(report.failures.is_empty(), !harmless, "{name} at {at}");
             tried += 1;
         }
         fs::write(&path, &whole).unwrap();

@@ -70,9 +70,7 @@ mod version;
 pub use commit::{Committed, Durability, Revocable, StagedDir, StagedFile, write_file};
 pub use digest::{Digest, DigestWriter, Hasher};
 pub use error::{CommitError, DigestError, LockError, MapError, ReadError, VersionError};
-pub use folder::{
-    create_dir_all, delete_aside, remove_dir_all, remove_file, rename, set_aside, sync_folder,
-};
+pub use folder::{create_dir_all, delete_aside, remove_dir_all, remove_file, rename, set_aside, sync_folder};
 pub use lock::{FileLock, Holder};
 pub use map::{FileMap, FileMapMut};
 pub use temporary::{is_temporary, reap};
