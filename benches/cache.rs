@@ -2,8 +2,11 @@
 //!
 //! Questions: is a hit at most twice as dear as opening and parsing its manifest by hand? Does the deep check read as
 //! fast as `sha256sum` on each core? Are 100,000 entries listed and planned in seconds? Data set: one entry of four
-//! arrays with a recipe of twenty settings; 1 GiB in eight files; 100,000 entries of two files. Last figures: see
-//! README.md, "Measures".
+//! arrays with a recipe of twenty settings; 1 GiB in eight files; 100,000 entries of two files.
+//!
+//! Last figures, two cores with SHA instructions, ext4, everything in the page cache: hit 13.5 us, by hand 9.4 us;
+//! deep check 3.0 GB/s, `sha256sum` in one process 0.38 GB/s; 100,000 entries listed and planned in 0.9 s, removed in
+//! 9.5 s.
 //!
 //! Run: `cargo bench --package waycairn-benches --bench cache`
 
@@ -79,7 +82,10 @@ fn hit() -> Result<(), Box<dyn Error>> {
             if value["name"] == "training" { Ok(()) } else { Err("another manifest".into()) }
         },
     )?;
-    println!("hit: {ours:.1} us; manifest opened and parsed by hand {by_hand:.1} us; ratio {:.2}", ours / by_hand);
+    println!(
+        "hit: {ours:.1} us; manifest opened and parsed by hand {by_hand:.1} us; ratio {:.2}",
+        ours / by_hand
+    );
     Ok(())
 }
 
@@ -98,9 +104,16 @@ fn verify() -> Result<(), Box<dyn Error>> {
     let rival = Command::new("sha256sum").args(&files).output();
     let by_hand = begin.elapsed().as_secs_f64();
     let rate = |seconds: f64| report.bytes as f64 / seconds / 1e6;
-    println!("deep check: {:.0} MB/s of {} files, {} failures", rate(ours), report.files, report.failures.len());
+    println!(
+        "deep check: {:.0} MB/s of {} files, {} failures",
+        rate(ours),
+        report.files,
+        report.failures.len()
+    );
     match rival {
-        Ok(output) if output.status.success() => println!("sha256sum, one process: {:.0} MB/s", rate(by_hand)),
+        Ok(output) if output.status.success() => {
+            println!("sha256sum, one process: {:.0} MB/s", rate(by_hand))
+        }
         _ => println!("sha256sum: not here"),
     }
     Ok(())

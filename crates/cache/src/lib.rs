@@ -60,7 +60,7 @@
 //!
 //! # Features
 //!
-//! `check` is for tests of crates that build products: [`undeclared`] finds source files that a builder imports and
+//! `check` is for tests of crates that build products: the function `undeclared` finds source files that a builder imports and
 //! does not declare. `fault` is for tests that crash a program. Neither is on by default.
 //!
 //! Every byte on disk, and every state that a crash can leave: `docs/format.md`.
