@@ -158,7 +158,7 @@ fn tests_with_an_id(root: &Path) -> BTreeSet<String> {
 fn id_of(test: &str) -> Option<String> {
     let mut parts = test.splitn(3, '_');
     let (area, number, _) = (parts.next()?, parts.next()?, parts.next()?);
-    let known = ["durable", "dag", "store", "train", "abi", "cli"].contains(&area);
+    let known = ["durable", "dag", "store", "cache", "train", "abi", "cli"].contains(&area);
     (known && number.parse::<u32>().is_ok()).then(|| format!("{}-{number}", area.to_uppercase()))
 }
 
