@@ -127,6 +127,10 @@ impl Retention {
                 one.metric.filter(|metric| !metric.is_nan()).map(|metric| (metric, one.seq))
             };
             let mut ranked: Vec<(f64, u64)> = newest.iter().filter_map(metric).collect();
+            if ranked.is_empty() {
+                // The field may be misspelt, or not recorded yet: nothing is known to be worse than the best.
+                return Vec::new();
+            }
             // Stable, so the newest stands first among equals.
             ranked.sort_by(|(one, _), (other, _)| {
                 let rising = one.total_cmp(other);

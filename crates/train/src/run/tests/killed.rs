@@ -6,6 +6,7 @@ use super::*;
 const CHILD_ROOT: &str = "WAYCAIRN_TEST_CHILD_ROOT";
 const CHILD_TEXT: &str = "WAYCAIRN_TEST_CHILD_TEXT";
 const CHILD_PAUSE: &str = "WAYCAIRN_TEST_CHILD_PAUSE";
+const CHILD_STEPS: &str = "WAYCAIRN_TEST_CHILD_STEPS";
 
 const CHILD_SETS: [(&str, &str); 5] = [
     ("steps", "240"),
@@ -25,6 +26,9 @@ fn child() {
     let mut request = rig.request("unused", &CHILD_SETS);
     request.root = root.clone().into();
     request.text = Some(text.into());
+    if let Ok(steps) = std::env::var(CHILD_STEPS) {
+        request.sets.push(("steps".to_owned(), steps));
+    }
     let pause: Option<u64> = std::env::var(CHILD_PAUSE).ok().and_then(|step| step.parse().ok());
     let mut progress = |event: &Event<'_>| {
         if matches!(event, Event::Step { step, .. } if Some(*step) == pause) {
@@ -40,6 +44,10 @@ fn child() {
 }
 
 fn spawn(rig: &Rig, root: &Path, pause: Option<u64>) -> std::process::Child {
+    command(rig, root, pause).spawn().unwrap()
+}
+
+fn command(rig: &Rig, root: &Path, pause: Option<u64>) -> std::process::Command {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command
         .args(["run::tests::killed::child", "--exact", "--test-threads=1"])
@@ -49,7 +57,7 @@ fn spawn(rig: &Rig, root: &Path, pause: Option<u64>) -> std::process::Child {
     if let Some(step) = pause {
         command.env(CHILD_PAUSE, step.to_string());
     }
-    command.spawn().unwrap()
+    command
 }
 
 fn signal(child: &std::process::Child, name: &str) {
@@ -98,7 +106,8 @@ fn a_termination_stops_in_good_order() {
     let rig = Rig::new();
     for name in ["TERM", "HUP", "INT", "USR1"] {
         let root = rig.root(name);
-        let mut child = spawn(&rig, &root, None);
+        // So many steps that it cannot have finished before the signal.
+        let mut child = command(&rig, &root, None).env(CHILD_STEPS, "1000000").spawn().unwrap();
         // From the first checkpoint on there is one to stop at.
         wait_for(&root.join("objects").join("blobs"));
         let begun = || std::fs::read_dir(root.join("objects").join("blobs")).unwrap().next().is_some();
