@@ -3,6 +3,9 @@
 #![expect(clippy::print_stdout, reason = "a chore reports to the terminal")]
 
 use std::{
+    fs::OpenOptions,
+    io::{Error, Result},
+    path::{Path, PathBuf},
     process::{Command, ExitCode},
     time::{Duration, Instant},
 };
@@ -20,6 +23,11 @@ struct Arguments {
 enum Chore {
     /// Runs every check: format, lints, build, unit, integration and doc tests, documentation.
     Ci,
+    /// Writes a new sample of the format, `tests/golden/NAME`; build with `cargo build --release` before.
+    Golden {
+        /// The folder's name, as in `v2`.
+        name: String,
+    },
 }
 
 /// One check: what it is called, the words after `cargo`, and the variables it is given.
@@ -73,7 +81,63 @@ const CHECKS: &[Check] = &[
 fn main() -> ExitCode {
     match Arguments::parse().chore {
         Chore::Ci => ci(),
+        Chore::Golden { name } => match golden(&name) {
+            Ok(folder) => {
+                println!("wrote `{}`; look through it, then add it and never change it", folder.display());
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                println!("no sample was written: {error}");
+                ExitCode::FAILURE
+            }
+        },
     }
+}
+
+/// Writes a sample by the commands in `tests/golden/commands`, with answers to the `questions` beside them.
+fn golden(name: &str) -> Result<PathBuf> {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden");
+    let target = samples.join(name);
+    // Somewhere neutral, since settings hold the absolute path of the text. Neither folder may be there.
+    let work = std::env::temp_dir().join("waycairn-golden");
+    std::fs::create_dir(&work)?;
+    std::fs::create_dir(&target)?;
+    std::fs::copy(samples.join("text.txt"), work.join("text.txt"))?;
+    let built = std::env::current_exe()?;
+    let plugin = format!("{}waycairn_summary{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let plugin = built.with_file_name(plugin).display().to_string();
+    // Recorded as it is called: without the folder of this machine.
+    let path = built.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+    let program = |words: &str| {
+        let words = words.split_whitespace().map(|word| if word == "summary.so" { &plugin } else { word });
+        let mut command = Command::new("waycairn");
+        command.args(words).args(["--root", "root"]).current_dir(&work).env("PATH", &path);
+        command
+    };
+    let run = |command: &mut Command| match command.status()? {
+        status if status.success() || status.code() == Some(4) => Ok(()),
+        status => Err(Error::other(format!("{command:?} ended with {status}"))),
+    };
+    for words in std::fs::read_to_string(samples.join("commands"))?.lines() {
+        run(&mut program(words))?;
+    }
+    for line in std::fs::read_to_string(samples.join("questions"))?.lines() {
+        let (answer, words) = line.split_once(' ').unwrap_or((line, ""));
+        let answer =
+            OpenOptions::new().write(true).create_new(true).open(target.join(format!("{answer}.json")))?;
+        run(program(words).args(["--format", "json"]).stdout(answer))?;
+    }
+    // Nothing refers to locks, nor to what a compaction keeps for a while.
+    std::fs::remove_dir_all(work.join("root/locks"))?;
+    for entry in std::fs::read_dir(work.join("root/objects/values"))? {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    run(Command::new("cp").arg("-R").arg(work.join("root")).arg(&target))?;
+    std::fs::remove_dir_all(&work)?;
+    Ok(target)
 }
 
 /// Runs the checks in order and stops at the first that fails; prints what each took.
