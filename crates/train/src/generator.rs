@@ -34,7 +34,7 @@ pub(crate) fn lease(device: &Device, seed: u64, stream: Stream, step: u64, micro
 }
 
 /// Mixes the four numbers into one; SHA-256 keeps neighbouring steps unrelated.
-fn key(seed: u64, stream: Stream, step: u64, micro: u64) -> u64 {
+pub(crate) fn key(seed: u64, stream: Stream, step: u64, micro: u64) -> u64 {
     let stream = match stream {
         Stream::Dropout => "dropout",
     };

@@ -70,6 +70,9 @@ mod moments;
 mod optimizer;
 mod origin;
 mod past;
+#[cfg(test)]
+#[path = "pinned/tests.rs"]
+mod pinned;
 mod prepare;
 mod progress;
 mod request;

@@ -201,7 +201,7 @@ fn launch(
 fn lock(root: &Path, key: &RunKey) -> Result<Option<FileLock>, TrainError> {
     let folder = root.join("locks");
     create_dir_all(&folder)?;
-    let path = folder.join(format!("run-{}.lock", key.digest()));
+    let path = folder.join(lock_name(key));
     match FileLock::try_acquire(&path) {
         Ok(lock) => Ok(Some(lock)),
         Err(LockError::Busy { path, holder }) => {
@@ -213,6 +213,11 @@ fn lock(root: &Path, key: &RunKey) -> Result<Option<FileLock>, TrainError> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the name of the run's lock file.
+pub(crate) fn lock_name(key: &RunKey) -> String {
+    format!("run-{}.lock", key.digest())
 }
 
 /// Reports a run that was finished before.
