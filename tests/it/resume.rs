@@ -3,12 +3,13 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    process::{Child, Stdio},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
-use waycairn_tests::{Root, text};
+use waycairn_store::ObjectReader;
+use waycairn_tests::{Root, Run, text};
 
 use crate::program;
 
@@ -65,30 +66,50 @@ fn tensors(root: &Root) -> BTreeMap<String, (String, Vec<usize>, Vec<u8>)> {
     all
 }
 
-fn spawn(root: &Root, words: &[&str]) -> Child {
-    root.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a launch")
+/// The newest position of the run that has a complete checkpoint.
+fn newest(root: &Root) -> Option<u64> {
+    let reader = ObjectReader::open(&root.path()).expect("a reader");
+    reader.runs().expect("the runs").first()?.checkpoints.last().copied()
 }
 
 #[test]
 fn training_case_08_kill_nine_twenty_times_ends_like_an_undisturbed_run() {
-    let steps = "60";
+    const LAUNCHES: u64 = 20;
+    // Enough that twenty launches do not reach the end; see `LAUNCHES` and the pauses.
+    let steps = "240";
+    let words = |file| [&launch(file, steps)[..], &["--set", "model.width=32"]].concat();
     let whole = Root::new(program());
     let file = whole.file("input.txt", text(20_000));
-    whole.json(&launch(&file, steps));
+    whole.json(&words(&file));
 
     let broken = Root::new(program());
     let mut state: u64 = 99;
-    for round in 0..20 {
-        let mut child = spawn(&broken, &launch(&file, steps));
+    let (mut unfinished, mut resumed) = (0, 0);
+    for round in 0..LAUNCHES {
+        let before = newest(&broken);
+        let mut command = broken.command(words(&file));
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a launch");
+        // Most are killed a little after a checkpoint of their own; one of five wherever it stands then.
+        let started = Instant::now();
+        while round % 5 != 4 && newest(&broken) == before && child.try_wait().expect("a status").is_none() {
+            assert!(started.elapsed().as_secs() < 60, "round {round} saves nothing");
+            std::thread::sleep(Duration::from_millis(2));
+        }
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        std::thread::sleep(Duration::from_millis(30 + (state >> 40) % 400));
+        std::thread::sleep(Duration::from_millis((state >> 40) % 16));
+        unfinished += u64::from(child.try_wait().expect("a status").is_none());
         child.kill().expect("kill -9");
-        child.wait().expect("wait");
+        let run = Run::from(child.wait_with_output().expect("wait"));
+        resumed += u64::from(run.err.contains("going on after step"));
         // A reader finds the root whole after each of them.
         let run = broken.run(&["nodes", "--format", "json"]);
         assert_eq!(run.status, Some(0), "round {round}: {run}");
     }
-    let report = broken.json(&launch(&file, steps));
+    assert!(unfinished >= 15, "{unfinished} of {LAUNCHES} launches were killed on the way");
+    assert!(resumed >= 10, "{resumed} of {LAUNCHES} launches went on from a checkpoint");
+    let left = broken.json(&["nodes"]);
+    assert_eq!(left[0]["finished"], false, "the last kill came on the way: {left}");
+    let report = broken.json(&words(&file));
     assert_ne!(report["status"], "stopped");
     assert_eq!(losses(&broken), losses(&whole));
     assert_eq!(tensors(&broken), tensors(&whole));
@@ -113,7 +134,7 @@ fn a_signal_stops_in_good_order_and_the_same_command_goes_on() {
         std::thread::sleep(Duration::from_millis(200));
         let kill = std::process::Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
         assert!(kill.expect("kill runs").success());
-        let run = waycairn_tests::Run::from(child.wait_with_output().expect("wait"));
+        let run = Run::from(child.wait_with_output().expect("wait"));
         assert_eq!(run.status, Some(4), "stopped in good order: {run}");
         assert!(
             run.out.contains("--resume") || run.err.contains("again") || run.out.contains("again"),

@@ -7,9 +7,17 @@ const CHILD_ROOT: &str = "WAYCAIRN_TEST_CHILD_ROOT";
 const CHILD_TEXT: &str = "WAYCAIRN_TEST_CHILD_TEXT";
 const CHILD_PAUSE: &str = "WAYCAIRN_TEST_CHILD_PAUSE";
 const CHILD_STEPS: &str = "WAYCAIRN_TEST_CHILD_STEPS";
+/// Milliseconds that each step takes longer, so that a kill in the middle is one whatever the machine.
+const CHILD_SLOW: &str = "WAYCAIRN_TEST_CHILD_SLOW";
+
+/// Launches that are killed, of them while there was still something to do, and of them resumed from a checkpoint.
+const LAUNCHES: usize = 20;
+const UNFINISHED: usize = 15;
+const RESUMED: usize = 10;
+const STEPS: usize = 420;
 
 const CHILD_SETS: [(&str, &str); 5] = [
-    ("steps", "240"),
+    ("steps", "420"),
     ("checkpoint_every", "7"),
     ("eval_every", "10"),
     ("data.order", "shuffled"),
@@ -30,7 +38,16 @@ fn child() {
         request.sets.push(("steps".to_owned(), steps));
     }
     let pause: Option<u64> = std::env::var(CHILD_PAUSE).ok().and_then(|step| step.parse().ok());
+    let slow: u64 = std::env::var(CHILD_SLOW).ok().and_then(|time| time.parse().ok()).unwrap_or(0);
     let mut progress = |event: &Event<'_>| {
+        if let Event::Started { done, .. } = event
+            && *done > 0
+        {
+            std::fs::write(Path::new(&root).join(format!("resumed-{}", std::process::id())), "").unwrap();
+        }
+        if matches!(event, Event::Step { .. }) && slow > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(slow));
+        }
         if matches!(event, Event::Step { step, .. } if Some(*step) == pause) {
             std::fs::write(Path::new(&root).join("paused"), "").unwrap();
             loop {
@@ -44,19 +61,24 @@ fn child() {
 }
 
 fn spawn(rig: &Rig, root: &Path, pause: Option<u64>) -> std::process::Child {
-    command(rig, root, pause).spawn().unwrap()
+    let mut command = command(rig, root);
+    if let Some(step) = pause {
+        command.env(CHILD_PAUSE, step.to_string());
+    }
+    command.spawn().unwrap()
 }
 
-fn command(rig: &Rig, root: &Path, pause: Option<u64>) -> std::process::Command {
+fn launch_slowly(rig: &Rig, root: &Path) -> std::process::Child {
+    command(rig, root).env(CHILD_SLOW, "4").spawn().unwrap()
+}
+
+fn command(rig: &Rig, root: &Path) -> std::process::Command {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command
         .args(["run::tests::killed::child", "--exact", "--test-threads=1"])
         .env(CHILD_ROOT, root)
         .env(CHILD_TEXT, rig.folder.path().join("text.txt"))
         .stdout(std::process::Stdio::null());
-    if let Some(step) = pause {
-        command.env(CHILD_PAUSE, step.to_string());
-    }
     command
 }
 
@@ -73,28 +95,47 @@ fn wait_for(path: &Path) {
     }
 }
 
+/// The newest position of the only run that has a complete checkpoint.
+fn newest(root: &Path) -> Option<u64> {
+    ObjectReader::open(root).unwrap().runs().unwrap().first()?.checkpoints.last().copied()
+}
+
 #[test]
 fn training_case_08_kill_nine_twenty_times() {
     let rig = Rig::new();
     let root = rig.root("killed");
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    for _ in 0..20 {
-        let mut child = spawn(&rig, &root, None);
+    let (mut unfinished, mut resumed) = (0, 0);
+    for launch in 0..LAUNCHES {
+        let before = newest(&root);
+        let mut child = launch_slowly(&rig, &root);
+        // Most are killed a little after they went on; one of five wherever it stands then.
+        let begin = Instant::now();
+        while launch % 5 != 4 && newest(&root) == before && child.try_wait().unwrap().is_none() {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(60), "launch {launch} saves nothing");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        std::thread::sleep(std::time::Duration::from_millis(20 + random % 400));
+        std::thread::sleep(std::time::Duration::from_millis(random % 40));
+        unfinished += usize::from(child.try_wait().unwrap().is_none());
         // It may have finished before.
         let _ = child.kill();
         child.wait().unwrap();
+        resumed += usize::from(root.join(format!("resumed-{}", child.id())).exists());
     }
+    assert!(unfinished >= UNFINISHED, "{unfinished} of {LAUNCHES} launches were killed on the way");
+    assert!(resumed >= RESUMED, "{resumed} of {LAUNCHES} launches went on from a checkpoint");
+    let recorded = ObjectReader::open(&root).unwrap().runs().unwrap();
+    assert!(!recorded[0].finished && newest(&root) > Some(6), "the last kill came on the way: {recorded:?}");
     let mut request = rig.request("killed", &CHILD_SETS);
     let rest = run(&request);
     request.root = rig.root("whole");
     let whole = run(&request);
     assert!(rest.steps == whole.steps && rest.node.seq() == whole.node.seq());
     let (ours, theirs) = (computed(&root, "run"), computed(&rig.root("whole"), "run"));
-    assert_eq!(ours.len(), 240);
+    assert_eq!(ours.len(), STEPS);
     assert_eq!(ours, theirs);
     assert_eq!(final_weights(&root, &rest), final_weights(&rig.root("whole"), &whole));
     let reader = ObjectReader::open(&root).unwrap();
@@ -107,7 +148,7 @@ fn a_termination_stops_in_good_order() {
     for name in ["TERM", "HUP", "INT", "USR1"] {
         let root = rig.root(name);
         // So many steps that it cannot have finished before the signal.
-        let mut child = command(&rig, &root, None).env(CHILD_STEPS, "1000000").spawn().unwrap();
+        let mut child = command(&rig, &root).env(CHILD_STEPS, "1000000").spawn().unwrap();
         // From the first checkpoint on there is one to stop at.
         wait_for(&root.join("objects").join("blobs"));
         let begun = || std::fs::read_dir(root.join("objects").join("blobs")).unwrap().next().is_some();
