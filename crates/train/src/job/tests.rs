@@ -5,8 +5,13 @@ use waycairn_store::StoreOptions;
 use super::*;
 
 fn job() -> (tempfile::TempDir, Job<&'static str>) {
+    job_of(0)
+}
+
+fn job_of(process: i64) -> (tempfile::TempDir, Job<&'static str>) {
     let folder = tempfile::tempdir().unwrap();
-    let store = ObjectStore::open(folder.path(), StoreOptions::default()).unwrap();
+    let options = StoreOptions { process, ..StoreOptions::default() };
+    let store = ObjectStore::open(folder.path(), options).unwrap();
     (folder, Job::new(Arc::new(store), "run", "949e88"))
 }
 
@@ -67,6 +72,21 @@ fn train_1_a_resume_keeps_the_node_and_its_record_and_ticks_once() {
     assert_eq!(job.store().flush().unwrap().records, 0, "the base counts as recorded");
     job.tick().unwrap();
     assert_eq!(job.store().flush().unwrap().records, 1, "an unrecorded node is recorded empty");
+}
+
+#[test]
+fn identity_case_01_only_process_zero_records_a_node_that_has_nothing_to_say() {
+    for (process, empty) in [(0, 1), (1, 0), (7, 0)] {
+        let (_folder, mut job) = job_of(process);
+        job.setup(&Mode::Fresh, ready("state")).unwrap();
+        job.tick().unwrap();
+        assert_eq!(job.store().flush().unwrap().records, empty, "process {process} left an empty node");
+        job.store().value(&job.node().unwrap(), &[("a", 1_i64.into())]).unwrap();
+        job.tick().unwrap();
+        let recorded = job.store().flush().unwrap().records;
+        assert_eq!(recorded, empty + 1, "process {process}: what it says is recorded, and once");
+        assert_eq!((job.node().unwrap().seq(), job.ticks()), (2, 2), "process {process} ticks all the same");
+    }
 }
 
 #[test]
