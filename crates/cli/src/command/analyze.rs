@@ -243,10 +243,15 @@ fn nodes(args: &AnalyzeArgs, context: &Context, reader: &ObjectReader) -> Result
 
 #[cfg(test)]
 mod tests {
-    use waycairn_store::Scalar;
+    use clap::Parser as _;
+    use waycairn_store::{Marker, ObjectStore, Scalar, StoreOptions};
 
     use super::*;
+    use crate::args::{Cli, Global};
+    use crate::command::Command;
+    use crate::environment::Environment;
     use crate::rows::tests::written;
+    use crate::terminal::Terminal;
 
     fn outcome(status: AnalyzeStatus, error: Option<&str>) -> AnalyzeOutcome {
         AnalyzeOutcome {
@@ -277,5 +282,87 @@ mod tests {
         let error = failure_of(&outcomes, 1);
         assert_eq!(error.what, "an analysis failed");
         assert_eq!(error.why.as_deref(), Some("`summary` at tiny@0123456789abcdef:19: it panicked"));
+    }
+
+    /// Two runs: `old` with checkpoints after steps 2, 4, 6 and 8, then `new` with those after 3, 6 and 7, and a
+    /// validation loss at each node that is the smaller the later.
+    fn recorded() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+        for (name, steps, saved) in [("old", 8_u64, &[2_u64, 4, 6, 8][..]), ("new", 8, &[3, 6, 7])] {
+            for step in 1..=steps {
+                let node = Node::new(name, "0123456789abcdef", step - 1).unwrap();
+                store.value(&node, &[("val/loss", (10 - step as i64).into())]).unwrap();
+                if saved.contains(&step) {
+                    store.stage_folder(&node, "checkpoint").unwrap().commit(Marker::Checkpoint, &[]).unwrap();
+                }
+            }
+            store.flush().unwrap();
+        }
+        store.close().unwrap();
+        root
+    }
+
+    /// The nodes that these words pick, as `name:seq`.
+    fn picked(root: &std::path::Path, words: &[&str]) -> Result<Vec<String>, CliError> {
+        let line = ["waycairn", "analyze"].iter().chain(words);
+        let Some(Command::Analyze(args)) = Cli::try_parse_from(line).unwrap().command else {
+            panic!("{words:?}");
+        };
+        let global = Global { root: Some(root.to_owned()), skip_damaged: false, verbose: 0 };
+        let context = Context {
+            terminal: Terminal::plain(),
+            environment: Environment::default(),
+            global,
+            here: root.to_owned(),
+            experiments: waycairn_train::experiments![waycairn_train::Gpt],
+            command_line: Vec::new(),
+        };
+        let reader = context.reader().unwrap();
+        let nodes = nodes(&args, &context, &reader)?;
+        Ok(nodes.iter().map(|node| format!("{}:{}", node.name(), node.seq())).collect())
+    }
+
+    #[test]
+    fn each_way_of_saying_it_picks_its_nodes() {
+        let root = recorded();
+        for (words, expected) in [
+            // Step s stands at seq s - 1.
+            (&["--every", "2", "--run", "old"][..], &["old:1", "old:3", "old:5", "old:7"][..]),
+            (&["--every", "4", "--run", "old"], &["old:3", "old:7"]),
+            (&["--every", "1", "--run", "new"], &["new:2", "new:5", "new:6"]),
+            // The newest run, where none is named.
+            (&["--every", "3"], &["new:2", "new:5"]),
+            (&["--latest"], &["new:6"]),
+            (&["--latest", "--run", "old"], &["old:7"]),
+            // Nodes without a checkpoint satisfy it too, and are left out.
+            (&["--where", "val/loss < 6"], &["new:5", "new:6", "old:5", "old:7"]),
+            (&["--where", "val/loss < 6", "--run", "old"], &["old:5", "old:7"]),
+            (&["--where", "seq >= 0", "--run", "new"], &["new:2", "new:5", "new:6"]),
+            // A node that is named is taken as it is, once.
+            (&["--at", "old:3", "--at", "new", "--at", "old:3"], &["old:3", "new:7"]),
+        ] {
+            assert_eq!(picked(root.path(), words).unwrap(), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_picks_no_node_says_so() {
+        let root = recorded();
+        for (words, what) in [
+            (&["--every", "9", "--run", "old"][..], "no node to analyze"),
+            (&["--where", "val/loss > 100"], "no node to analyze"),
+            (&["--where", "seq = 0"], "no node to analyze"),
+            (&["--every", "1", "--run", "nobody"], "no node `nobody`"),
+            (&["--latest", "--run", "nobody"], "no node `nobody`"),
+            (&["--at", "nobody"], "no node `nobody`"),
+        ] {
+            let error = picked(root.path(), words).unwrap_err();
+            assert!(error.what.starts_with(what), "{words:?}: {}", error.what);
+            assert_eq!((error.code, error.exit), ("not_found", Exit::Failed), "{words:?}");
+        }
+        for two in [["--every", "1", "--latest"], ["--latest", "--at", "old"]] {
+            assert!(Cli::try_parse_from(["waycairn", "analyze"].iter().chain(&two)).is_err(), "{two:?}");
+        }
     }
 }
