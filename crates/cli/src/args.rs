@@ -57,7 +57,8 @@ Start here:
   waycairn sample tiny --prompt \"The \"
 
 Each command has examples: `waycairn query --help`. Every answer comes as a table, or as --format says.
-Exit status: 0 done, 1 failed, 2 wrong usage, 4 stopped in good order (the same command goes on), 130 stopped at once by a second Ctrl-C.";
+Exit status: 0 done, 1 failed, 2 wrong usage, 4 stopped in good order (the same command goes on),
+130 stopped at once by a second Ctrl-C.";
 
 #[cfg(test)]
 mod tests {

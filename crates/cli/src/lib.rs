@@ -16,9 +16,10 @@
 //! - **CLI-1**: the JSON shapes are stable: a test pins each.
 //! - **CLI-2**: a value that is missing, one that is NaN and one that is a text are told apart in every format.
 //! - **CLI-3**: `-o` makes a regular file appear whole or not at all; anything else is written straight through.
-//! - **CLI-4**: the exit status is 0 done, 1 failed, 2 usage, 4 stopped in good order. Usage is what the words of the
-//!   command cannot mean anywhere: a wrong option or setting, an unknown preset, an empty name, an expression that
-//!   cannot be read. What depends on the root, a file or the machine has failed.
+//! - **CLI-4**: the exit status is 0 done, 1 failed, 2 usage, 4 stopped in good order, 130 stopped at once by a
+//!   second interrupt. Usage is what the words of the command cannot mean anywhere: a wrong option or setting, an
+//!   unknown preset, an empty name, an expression that cannot be read. What depends on the root, a file or the
+//!   machine has failed.
 //! - **CLI-5**: no panic reaches the user as one.
 
 mod args;

@@ -22,11 +22,16 @@ const SMALL: [&str; 10] = [
 ];
 
 fn waycairn(folder: &Path, words: &[&str]) -> Output {
+    command(folder, words).output().unwrap()
+}
+
+fn command(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_waycairn"));
     for name in ["WAYCAIRN_ROOT", "WAYCAIRN_PLUGIN_PATH", "WAYCAIRN_LOG"] {
         command.env_remove(name);
     }
-    command.args(words).current_dir(folder).output().unwrap()
+    command.args(words).current_dir(folder);
+    command
 }
 
 /// Asserts how each command ends, and that an error says so in the form that was asked for.
@@ -105,6 +110,37 @@ fn cli_4_what_stopped_in_good_order_ends_with_4_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     ends(folder.path(), 4, &[&train(&["--max-time", "0"]), &train(&["--max-time", "0", "--format", "json"])]);
     ends(folder.path(), 0, &[&train(&[])]);
+}
+
+#[cfg(unix)]
+#[test]
+fn cli_4_a_second_interrupt_ends_at_once_with_130() {
+    let folder = tempfile::tempdir().unwrap();
+    // A first request waits for the end of a micro-batch; this one is longer than the pause between the two.
+    let words = ["train", "--preset", "nanogpt-cpu", "--set", "batch_size=256", "--threads", "1"];
+    let child = command(folder.path(), &words)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let locks = folder.path().join("outputs/default/locks");
+    let begin = std::time::Instant::now();
+    while std::fs::read_dir(&locks).map_or(0, Iterator::count) == 0 {
+        assert!(begin.elapsed().as_secs() < 60, "it never began");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    for _ in 0..2 {
+        let interrupt = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status();
+        assert!(interrupt.unwrap().success());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(output.stdout.is_empty() && !said.contains("error: "), "{said}");
+    let help = waycairn(folder.path(), &["--help"]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.contains("130 stopped at once by a second Ctrl-C"), "{help}");
 }
 
 #[test]
