@@ -2,12 +2,9 @@
 
 #![cfg(unix)]
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{path::Path, process::Command};
 
-use waycairn_tests::{Run, plugin, text};
+use waycairn_tests::{Run, clean, plugin, text};
 
 use crate::program;
 
@@ -16,14 +13,12 @@ const SMALL: &str = "--set model.layers=1 --set model.heads=1 --set model.width=
                      --set batch_size=1 --set checkpoint_every=500 --set eval_every=500";
 
 /// Runs a line in a folder where `waycairn` is the program under test.
-fn shell(folder: &Path, line: &str) -> Run {
+pub(crate) fn shell(folder: &Path, line: &str) -> Run {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new("sh");
-    command.args(["-c", line]).current_dir(folder).stdin(Stdio::null());
-    command.env("PATH", format!("{}:{path}", folder.join("bin").display())).env("HOME", folder);
-    for name in ["WAYCAIRN_ROOT", "WAYCAIRN_PLUGIN_PATH", "XDG_DATA_HOME"] {
-        command.env_remove(name);
-    }
+    clean(&mut command, folder);
+    command.args(["-c", line]).current_dir(folder);
+    command.env("PATH", format!("{}:{path}", folder.join("bin").display()));
     Run::of(&mut command)
 }
 
@@ -34,7 +29,7 @@ fn done(folder: &Path, line: &str) -> String {
 }
 
 /// A folder with what the examples take for granted: a text, the built plugin, somewhere for completions.
-fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
     for name in [

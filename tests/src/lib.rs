@@ -38,19 +38,20 @@ impl Root {
         self.folder.path()
     }
 
-    /// The program with `--root` set, its environment cleaned of everything that could steer it.
+    /// The program with `--root` set, in the folder around the root; see [`clean`].
     #[must_use]
     pub fn command<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(&self.program);
-        for name in ["WAYCAIRN_ROOT", "WAYCAIRN_PLUGIN_PATH", "NO_COLOR", "BURN_DEVICE", "RUST_LOG"] {
-            command.env_remove(name);
-        }
+        let mut command = self.bare(words);
+        command.arg("--root").arg(self.path());
         command
-            .args(words)
-            .arg("--root")
-            .arg(self.path())
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null());
+    }
+
+    /// The program without `--root`, in the folder around the root; see [`clean`].
+    #[must_use]
+    pub fn bare<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(&self.program);
+        clean(&mut command, &self.folder.path().join("home"));
+        command.args(words).current_dir(self.folder.path());
         command
     }
 
@@ -85,6 +86,19 @@ impl Root {
         std::fs::write(&path, bytes).expect("an input file");
         path.display().to_string()
     }
+}
+
+/// Takes away from a command everything by which the environment could steer the program: its own variables, the one
+/// that Burn reads, those about colours, and standard input. The user's home becomes `home`, which need not exist.
+pub fn clean(command: &mut Command, home: &Path) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"WAYCAIRN_"))
+    {
+        command.env_remove(name);
+    }
+    for name in ["XDG_DATA_HOME", "NO_COLOR", "BURN_DEVICE"] {
+        command.env_remove(name);
+    }
+    command.env("HOME", home).stdin(Stdio::null());
 }
 
 /// What a finished program left: exit status (`None` after a signal) and its two outputs.
@@ -173,4 +187,20 @@ pub fn plugin(name: &str) -> PathBuf {
     let path = folder.join(file);
     assert!(path.is_file(), "`{}` was not built", path.display());
     path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_of_a_root_sees_no_variable_that_steers_the_program() {
+        let root = Root::new("program");
+        let command = root.command(["nodes"]);
+        let set: Vec<_> = command.get_envs().filter_map(|(name, value)| Some((name, value?))).collect();
+        assert_eq!(set, [(OsStr::new("HOME"), root.folder().join("home").as_os_str())]);
+        let mut removed = command.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name);
+        assert!(removed.any(|name| name == "XDG_DATA_HOME"));
+        assert!(!root.folder().join("home").exists() && !root.path().exists());
+    }
 }
