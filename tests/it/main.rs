@@ -6,6 +6,7 @@ mod bad_input;
 mod concurrent;
 mod golden;
 mod help;
+mod plugins;
 mod python;
 mod resume;
 mod tour;

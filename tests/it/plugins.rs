@@ -1,0 +1,80 @@
+//! Where plugins are looked for, and in which order.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use waycairn_tests::{Root, Run, plugin};
+
+use crate::program;
+
+/// A copy of the example plugin in a folder, under a name of its own.
+fn put(folder: &Path, name: &str) -> PathBuf {
+    fs::create_dir_all(folder).expect("a folder");
+    let path = folder.join(name).with_extension(std::env::consts::DLL_EXTENSION);
+    fs::copy(plugin("summary"), &path).expect("a copy");
+    path
+}
+
+fn files(run: &Run) -> Vec<PathBuf> {
+    assert_eq!(run.status, Some(0), "{run}");
+    let rows = run.json();
+    let rows = rows.as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["status"] == "loaded"), "{run}");
+    rows.iter().filter_map(|row| row["file"].as_str().map(PathBuf::from)).collect()
+}
+
+#[test]
+fn plugins_are_looked_for_in_the_documented_order() {
+    let root = Root::new(program());
+    let at = |name: &str| root.folder().join(name);
+    // The names would sort the other way round.
+    let file = put(&at("somewhere"), "z-file");
+    let folder = [put(&at("one"), "x-folder"), put(&at("one"), "y-folder"), put(&at("other"), "w-folder")];
+    let path = [put(&at("first"), "v-path"), put(&at("second"), "u-path")];
+    let own = put(&root.path().join("plugins"), "t-root");
+    let data = put(&at("data/waycairn/plugins"), "s-data");
+    let home = put(&at("home/.local/share/waycairn/plugins"), "r-home");
+    let file_text = file.display().to_string();
+    let one = at("one").display().to_string();
+    let other = at("other").display().to_string();
+    let words = ["plugins", "--plugin-dir", &one, "--plugin", &file_text, "--plugin-dir", &other];
+
+    let mut command = root.command([&words[..], &["--format", "json"]].concat());
+    let searched = std::env::join_paths([at("first"), at("absent"), at("second")]).expect("a path");
+    command.env("WAYCAIRN_PLUGIN_PATH", &searched).env("XDG_DATA_HOME", at("data"));
+    let expected: Vec<PathBuf> = [&[file][..], &folder, &path, std::slice::from_ref(&own), &[data]].concat();
+    assert_eq!(files(&Run::of(&mut command)), expected);
+
+    // Without any of the words and variables there are the root and the home; a variable that is empty is not set.
+    for value in [None, Some("")] {
+        let mut command = root.command(["plugins", "--format", "json"]);
+        for name in ["WAYCAIRN_PLUGIN_PATH", "XDG_DATA_HOME"] {
+            value.map(|value| command.env(name, value));
+        }
+        assert_eq!(files(&Run::of(&mut command)), [own.clone(), home.clone()]);
+    }
+}
+
+#[test]
+fn of_equal_libraries_the_first_in_the_order_is_run() {
+    let root = Root::new(program());
+    root.json(&["train", "--preset", "tiny", "--steps", "1", "--set", "model.width=8"]);
+    put(&root.path().join("plugins"), "copy");
+    let named = put(&root.folder().join("named"), "original").display().to_string();
+    let outcome = root.json(&["analyze", "--plugin", &named, "--latest"]);
+    assert_eq!(
+        outcome.as_array().map(Vec::len),
+        Some(1),
+        "equal in every byte, they count as one: {outcome}"
+    );
+    let absent = root.run(&["plugins", "--plugin-dir", "absent", "--format", "json"]).json();
+    let refused: Vec<&Value> =
+        absent.as_array().expect("rows").iter().filter(|row| row["status"] == "refused").collect();
+    assert!(
+        refused.len() == 1 && refused[0]["file"] == "absent",
+        "a folder that was named must be there: {absent}"
+    );
+}
