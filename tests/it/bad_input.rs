@@ -4,7 +4,7 @@
 use std::{fs, path::Path};
 
 use serde_json::Value;
-use waycairn_tests::{Root, text};
+use waycairn_tests::{Root, Run, text};
 
 use crate::{STEPS, program, trained};
 
@@ -23,14 +23,15 @@ fn no_such_file() {
 fn an_empty_text() {
     let root = root();
     let file = root.file("empty.txt", "");
-    root.run(&["train", "--text", &file]).fails_with(1, &["empty.txt", "empty"]);
+    root.run(&["train", "--text", &file]).fails_with(1, &["empty.txt", " is empty"]);
 }
 
 #[test]
 fn a_text_shorter_than_one_context() {
     let root = root();
     let file = root.file("short.txt", "too short");
-    root.run(&["train", "--text", &file]).fails_with(1, &["short.txt", "context"]);
+    root.run(&["train", "--text", &file])
+        .fails_with(1, &["short.txt` has 8 tokens, and one example needs 65", "context"]);
 }
 
 #[test]
@@ -46,7 +47,7 @@ fn a_text_that_is_not_utf_8_names_the_offset() {
 fn a_folder_in_place_of_the_text() {
     let root = root();
     let folder = root.folder().display().to_string();
-    root.run(&["train", "--text", &folder]).fails_with(1, &[&folder]);
+    root.run(&["train", "--text", &folder]).fails_with(1, &[&format!("`{folder}` is not a file"), "next: "]);
 }
 
 #[test]
@@ -54,7 +55,8 @@ fn a_root_that_is_a_file() {
     let root = root();
     fs::write(root.path(), "something of the user's").expect("a file");
     for words in [&["train"][..], &["nodes"], &["query"]] {
-        root.run(words).fails_with(1, &["root"]);
+        let what = format!("`{}` is not a folder, and the root needs one there", root.path().display());
+        root.run(words).fails_with(1, &[&what, "next: choose another root"]);
     }
     assert_eq!(fs::read_to_string(root.path()).expect("still there"), "something of the user's");
 }
@@ -67,13 +69,9 @@ fn an_unwritable_root() {
         return;
     }
     let root = root();
-    let run = waycairn_tests::Run::of(std::process::Command::new(program()).args([
-        "train",
-        "--root",
-        "/sys/kernel/waycairn",
-    ]));
-    run.fails_with(1, &["/sys/kernel"]);
-    drop(root);
+    let run = Run::of(&mut root.bare(["train", "--root", "/sys/kernel/waycairn"]));
+    let what = "so the root `/sys/kernel/waycairn` cannot be written";
+    run.fails_with(1, &[what, "why: ", "next: allow writing there, or choose another root"]);
 }
 
 #[test]
@@ -89,7 +87,9 @@ fn a_root_of_a_newer_format_version() {
 #[test]
 fn an_unknown_node_names_the_nearest() {
     trained().run(&["show", "shakespear:3"]).fails_with(1, &["shakespear:3", "shakespeare"]);
-    trained().run(&["show", "shakespeare:99999"]).fails_with(1, &["shakespeare:99999"]);
+    trained()
+        .run(&["show", "shakespeare:99999"])
+        .fails_with(1, &["no node `shakespeare:99999` in `", "next: list the runs with `waycairn nodes`"]);
 }
 
 #[test]
@@ -138,7 +138,8 @@ fn a_file_that_is_no_plugin() {
     let root = trained();
     let file = root.file("not-a-plugin.so", "just text");
     let run = root.run(&["analyze", "--plugin", &file, "--at", "shakespeare"]);
-    run.fails_with(1, &["not-a-plugin.so"]);
+    let what = format!("`{file}` is not a dynamic library but a text file");
+    run.fails_with(1, &[&what, "next: list what is found with `waycairn plugins`"]);
 }
 
 #[test]
@@ -146,11 +147,11 @@ fn without_any_plugin_the_way_to_one_is_told() {
     let root = trained();
     let mut places = root.command(["analyze", "--at", "shakespeare", "--analysis", "summary"]);
     let data = root.folder().join("data");
-    let run = waycairn_tests::Run::of(places.env("XDG_DATA_HOME", &data));
+    let run = Run::of(places.env("XDG_DATA_HOME", &data));
     let plugins = root.path().join("plugins").display().to_string();
     let next = "next: build the plugins with `cargo build --release`, then add `--plugin target/release/";
     run.fails_with(1, &["no analysis `summary`", &plugins, "data/waycairn/plugins", next]);
-    let run = waycairn_tests::Run::of(root.command(["plugins"]).env("XDG_DATA_HOME", &data));
+    let run = Run::of(root.command(["plugins"]).env("XDG_DATA_HOME", &data));
     assert!(run.status == Some(0) && run.err.contains(&plugins) && run.err.contains("cargo build"), "{run}");
 }
 
@@ -160,7 +161,13 @@ fn a_truncated_library() {
     let whole = fs::read(waycairn_tests::plugin("summary")).expect("the plugin");
     for length in [0, 1, 63, 64, 4_096, whole.len() / 2, whole.len() - 1] {
         let file = root.file(&format!("cut-{length}.so"), &whole[..length]);
-        root.run(&["analyze", "--plugin", &file, "--at", "shakespeare"]).fails_with(1, &[&file]);
+        let what = match length {
+            0 => format!("`{file}` is not a dynamic library but an empty file"),
+            // Too little to be known as a library at all.
+            1 => format!("`{file}` is not a dynamic library but "),
+            _ => format!("`{file}` is a truncated or damaged library: "),
+        };
+        root.run(&["analyze", "--plugin", &file, "--at", "shakespeare"]).fails_with(1, &[&what, "next: "]);
     }
 }
 
@@ -194,10 +201,18 @@ fn a_second_launch_of_a_running_run_names_the_holder() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     let second = root.run(&words);
-    let pid = first.id().to_string();
+    let lock = fs::read_dir(root.path().join("locks")).expect("the locks").next().expect("a lock");
+    let holder = fs::read(lock.expect("an entry").path()).expect("the lock file");
+    let pid = first.id();
     first.kill().expect("kill");
     first.wait().expect("wait");
-    second.fails_with(1, &[&pid, "busy"]);
+    let holder: Value = serde_json::from_slice(&holder).expect("who holds it");
+    let (host, since) =
+        (holder["host"].as_str().expect("a host"), holder["started"].as_str().expect("a time"));
+    assert!(!host.is_empty() && since.ends_with('Z') && holder["pid"] == pid, "{holder}");
+    let what =
+        format!("the run `busy` is being trained by process {pid} on `{host}`, which began at {since}");
+    second.fails_with(1, &[&what, "next: wait for it, or stop it"]);
 }
 
 #[test]
@@ -276,4 +291,35 @@ fn a_branch_that_could_not_be_found_again_is_refused() {
     let words = ["train", "--branch", &pinned, "--steps", "6"];
     let (first, again) = (root.json(&words), root.json(&words));
     assert_eq!(first["node"], again["node"], "a pinned base keeps the name, and is found again");
+}
+
+#[test]
+fn a_damaged_part_is_named_and_can_be_left_out() {
+    let root = root();
+    let file = root.file("input.txt", text(20_000));
+    for name in ["whole", "torn"] {
+        root.json(&["train", "--text", &file, "--name", name, "--preset", "tiny", "--steps", "2"]);
+    }
+    let runs = |words: &[&str]| root.json(words).as_array().map(Vec::len);
+    assert_eq!(runs(&["nodes"]), Some(2));
+    let folder = root.path().join("objects/values");
+    let parts = fs::read_dir(&folder).expect("the parts").map(|entry| entry.expect("an entry").path());
+    let shown =
+        |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"part-"));
+    let newest =
+        |path: &std::path::PathBuf| fs::metadata(path).and_then(|data| data.modified()).expect("a time");
+    let torn = parts.filter(|path| shown(path)).max_by_key(newest).expect("a part");
+    let bytes = fs::read(&torn).expect("the part");
+    fs::write(&torn, &bytes[..bytes.len() / 2]).expect("damage");
+    let part = torn.file_name().and_then(|name| name.to_str()).expect("a name");
+    let reading =
+        [&["nodes"][..], &["query", "seq >= 0"], &["show", "whole"], &["sql", "SELECT seq FROM nodes"]];
+    for words in reading {
+        root.run(words).fails_with(1, &[part, "next: ", "`--skip-damaged`"]);
+        let run = root.run(&[words, &["--skip-damaged"]].concat());
+        assert_eq!(run.status, Some(0), "{words:?}: {run}");
+        assert!(run.err.contains(part), "what was left out is named: {run}");
+    }
+    let left = root.json(&["nodes", "--skip-damaged"]);
+    assert!(left.as_array().is_some_and(|runs| runs.iter().any(|run| run["name"] == "whole")), "{left}");
 }
