@@ -1,12 +1,105 @@
-//! The tour of the README, command by command, on one root.
+//! The tour of the README: its commands as they stand there, and in more detail what each kind of them answers.
 
 use serde_json::Value;
-use waycairn_tests::{Root, text};
+use waycairn_tests::{Root, Run, text};
 
 use crate::{STEPS, program, trained};
 
 fn rows(value: &Value) -> &[Value] {
     value.as_array().expect("an array")
+}
+
+/// What becomes of a command of the README.
+#[cfg(unix)]
+enum How {
+    /// It is put before every later command.
+    Before,
+    /// It runs as it stands.
+    Whole,
+    /// It runs with these words behind it, so that it takes a moment.
+    Cut(&'static str),
+    /// It does not run here, and why.
+    Left(&'static str),
+}
+
+/// Each command of the README by its beginning, what is done with it, and what its answer has in it.
+#[cfg(unix)]
+const COMMANDS: &[(&str, How, &[&str])] = &[
+    (
+        "cargo run --release -- train --preset tiny",
+        How::Cut("--steps 2 --set model.width=8"),
+        &["finished tiny@"],
+    ),
+    ("cargo xtask ci", How::Left("it runs these tests"), &[]),
+    ("export PATH=", How::Before, &[]),
+    (
+        // To its last checkpoint but for two steps, which are left for the branch.
+        "waycairn train --text tinyshakespeare.txt",
+        How::Cut(
+            "--steps 1002 --set model.layers=1 --set model.heads=1 --set model.width=8 --set data.context=8 \
+             --set batch_size=1 --set eval_batches=1",
+        ),
+        &["finished shakespeare@", ":1001 after 1002 steps"],
+    ),
+    ("waycairn nodes", How::Whole, &["shakespeare", "tiny", "999"]),
+    ("waycairn show ", How::Whole, &["shakespeare@", ":999", "val/loss", "model.safetensors"]),
+    ("waycairn query ", How::Whole, &["train/loss,val/loss\n", "shakespeare,"]),
+    ("waycairn sql ", How::Whole, &["val/loss", "999"]),
+    ("waycairn train --branch ", How::Whole, &["finished warmer@", ":1 after 1002 steps"]),
+    ("waycairn lineage ", How::Whole, &["shakespeare@", "warmer@"]),
+    ("waycairn analyze ", How::Whole, &["shakespeare@", "attached", "artifact summary"]),
+    ("waycairn artifact ", How::Whole, &["\"tensors\"", "\"parameters\""]),
+    ("waycairn sample ", How::Whole, &["ROMEO:"]),
+    ("waycairn export ", How::Whole, &[]),
+    ("cargo bench ", How::Left("it measures, for hours"), &[]),
+];
+
+#[cfg(unix)]
+#[test]
+fn every_command_of_the_readme_runs_in_the_order_in_which_it_stands() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+    let lines: Vec<&str> = blocks.flat_map(str::lines).filter(|line| !line.trim().is_empty()).collect();
+
+    let folder = crate::help::folder();
+    // Only where the README says that the build leaves it.
+    std::fs::rename(folder.path().join("bin/waycairn"), folder.path().join("target/release/waycairn"))
+        .expect("a move");
+    let learnt = "ROMEO:\nWay.\n".repeat(400);
+    std::fs::write(folder.path().join("tinyshakespeare.txt"), learnt).expect("a text");
+    let mut before = String::new();
+    let mut met = vec![0; COMMANDS.len()];
+    for line in lines {
+        let rows: Vec<usize> = (0..COMMANDS.len()).filter(|row| line.starts_with(COMMANDS[*row].0)).collect();
+        let &[row] = rows.as_slice() else { panic!("the README has `{line}`: say here what becomes of it") };
+        met[row] += 1;
+        let (_, how, says) = &COMMANDS[row];
+        let more = match how {
+            How::Before => {
+                before.push_str(line);
+                before.push('\n');
+                continue;
+            }
+            How::Whole => "",
+            How::Cut(more) => more,
+            How::Left(why) => {
+                eprintln!("left out: `{line}`: {why}");
+                continue;
+            }
+        };
+        // What explains a command stands behind a gap.
+        let command = line.split("  #").next().unwrap_or(line).trim_end();
+        let command = command.replacen("cargo run --release --", "target/release/waycairn", 1);
+        let run = crate::help::shell(folder.path(), &format!("{before}{command} {more}"));
+        assert_eq!(run.status, Some(0), "{command}\n{run}");
+        for part in *says {
+            assert!(run.out.contains(part), "`{part}` is not in the answer of `{command}`\n{run}");
+        }
+    }
+    for (count, (begins, ..)) in met.into_iter().zip(COMMANDS) {
+        assert_eq!(count, 1, "`{begins}` stands in the README once, or is left out here");
+    }
 }
 
 #[test]
@@ -203,21 +296,22 @@ fn identity_case_17_a_copied_root_resolves_in_its_new_place() {
     std::fs::rename(root.path(), &elsewhere).expect("a move");
     let there = elsewhere.display().to_string();
     let words = ["show", "moved", "--format", "json", "--root", &there];
-    let shown = waycairn_tests::Run::of(std::process::Command::new(program()).args(words)).json();
+    let shown = Run::of(&mut root.bare(words)).json();
     assert!(shown["blob"].as_str().is_some_and(|blob| blob.starts_with(&there)), "{shown}");
     let words = ["sample", "moved", "--tokens", "3", "--root", &there];
-    assert_eq!(waycairn_tests::Run::of(std::process::Command::new(program()).args(words)).status, Some(0));
+    assert_eq!(Run::of(&mut root.bare(words)).status, Some(0));
 }
 
 #[test]
 fn the_program_says_what_it_is() {
+    let root = Root::new(program());
     let words = ["--version", "--format", "json"];
-    let version = waycairn_tests::Run::of(std::process::Command::new(program()).args(words)).json();
+    let version = Run::of(&mut root.bare(words)).json();
     for key in ["version", "formats", "api", "devices"] {
         assert!(!version[key].is_null(), "{version}");
     }
     for shell in ["bash", "zsh", "fish"] {
-        let run = waycairn_tests::Run::of(std::process::Command::new(program()).args(["completions", shell]));
+        let run = Run::of(&mut root.bare(["completions", shell]));
         assert!(run.status == Some(0) && run.out.contains("lineage"), "{run}");
     }
 }
@@ -237,9 +331,7 @@ fn train_in_a_folder_below_says_that_there_is_a_root_above() {
     std::fs::create_dir(&below).expect("a folder");
     let words = ["train", "--preset", "tiny", "--steps", "1"];
     let train = |folder: &std::path::Path| {
-        let mut command = std::process::Command::new(program());
-        let run = command.args(words).env_remove("WAYCAIRN_ROOT").current_dir(folder);
-        let run = waycairn_tests::Run::of(run);
+        let run = Run::of(root.bare(words).current_dir(folder));
         assert_eq!(run.status, Some(0), "{run}");
         run.err
     };
