@@ -10,7 +10,7 @@ use waycairn_dag::Node;
 
 use super::kit::{Record, Root, Style, type_of};
 use crate::field::Scalar;
-use crate::fold::fold;
+use crate::fold::{PhysicalRecord, fold};
 use crate::listing;
 use crate::part::values_folder;
 use crate::published::RunKey;
@@ -18,6 +18,8 @@ use crate::query::expression::{Comparison, Expr};
 use crate::query::plan::Key;
 use crate::query::predicate::Number;
 use crate::query::{Fault, FoldPlan, FoldSpec, IdentityScope, NodeRow, RecordScope, Threads, fold_ranges};
+use crate::schema::{NAME, NONCE, PROCESS, SEQ, WRITE, WRITER};
+use crate::testkit;
 
 type Folded = BTreeMap<Node, BTreeMap<String, Scalar>>;
 
@@ -212,24 +214,43 @@ proptest! {
         seq in 0_u64..40,
     ) {
         let root = lay_out(&records, &styles);
-        let folded = fold(root.physical.clone());
+        Asked { key, comparison, wanted, negated, seq }.assert_agrees(&root, &root.physical);
+    }
+}
+
+/// A condition on a field, or that it does not hold, from a position on.
+#[derive(Clone, Debug)]
+struct Asked {
+    key: &'static str,
+    comparison: Comparison,
+    wanted: Scalar,
+    negated: bool,
+    seq: u64,
+}
+
+impl Asked {
+    /// The engine finds in the root what the pure fold of its rows says.
+    fn assert_agrees(&self, root: &Root, physical: &[PhysicalRecord]) {
+        let Asked { key, comparison, wanted, negated, seq } = self;
+        let folded = fold(physical.to_vec());
         let holds = |node: &Node, fields: &BTreeMap<String, Scalar>| {
-            let found = fields.get(key).is_some_and(|value| compares(value, comparison, &wanted));
-            found != negated && node.seq() >= seq
+            let found = fields.get(*key).is_some_and(|value| compares(value, *comparison, wanted));
+            found != *negated && node.seq() >= *seq
         };
         let expected: Vec<&Node> =
             folded.iter().filter(|(node, fields)| holds(node, fields)).map(|(node, _)| node).collect();
-        let term = Expr::compare(key, comparison, wanted.clone());
-        let term = if negated { !term } else { term };
-        let expr = term.and(Expr::seq(Comparison::GreaterOrEqual, seq));
+        let term = Expr::compare(key, *comparison, wanted.clone());
+        let term = if *negated { !term } else { term };
+        let expr = term.and(Expr::seq(Comparison::GreaterOrEqual, *seq));
         match root.reader().query().expression(expr).all() {
-            Ok(answer) => prop_assert_eq!(answer.value.iter().collect::<Vec<_>>(), expected),
+            Ok(answer) => assert_eq!(answer.value.iter().collect::<Vec<_>>(), expected),
             // Text against a number, where the field has only text.
             Err(crate::QueryError::TextOnly { .. }) => {
-                let only_text = root.physical.iter().flat_map(|record| &record.fields)
+                let fields = physical.iter().flat_map(|record| &record.fields);
+                let only_text = fields
                     .filter(|(other, value)| other == key && !value.is_null())
                     .all(|(_, value)| matches!(value, Scalar::Text(_)));
-                prop_assert!(only_text && !matches!(wanted, Scalar::Text(_)));
+                assert!(only_text && !matches!(wanted, Scalar::Text(_)));
             }
             Err(error) => panic!("{error}"),
         }
@@ -297,4 +318,122 @@ fn store_4_what_a_store_wrote_folds_alike_before_and_after_compaction() {
         store.close().unwrap();
     }
     assert_same(&answer(), &before);
+}
+
+/// What happens to a root with several writers.
+#[derive(Clone, Debug)]
+enum Act {
+    Value { writer: usize, node: Node, fields: Vec<(&'static str, Scalar)> },
+    Flush(usize),
+    Read,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let node = (prop_oneof![Just("r"), Just("r:s")], prop_oneof![Just("n"), Just("m")], 0_u64..12)
+        .prop_map(|(name, nonce, seq)| Node::new(name, nonce, seq).unwrap());
+    let fields = prop::collection::btree_map(prop::sample::select(&KEYS[..]), value(), 0..4);
+    prop_oneof![
+        12 => (0_usize..3, node, fields).prop_map(|(writer, node, fields)| {
+            Act::Value { writer, node, fields: fields.into_iter().collect() }
+        }),
+        1 => (0_usize..3).prop_map(Act::Flush),
+        1 => Just(Act::Read),
+    ]
+}
+
+/// The rows that stores of ours have written, as the pure fold takes them.
+fn written(root: &Root) -> Vec<PhysicalRecord> {
+    let mut records = Vec::new();
+    for path in testkit::parts(root.path()) {
+        let part = path.file_name().unwrap().to_str().unwrap();
+        for (row, physical) in (0..).zip(testkit::part_rows(&path)) {
+            let seq = u64::try_from(physical.int(SEQ)).unwrap();
+            records.push(PhysicalRecord {
+                node: Node::new(physical.text(NAME), physical.text(NONCE), seq).unwrap(),
+                process: Some(physical.int(PROCESS)),
+                write: Some(physical.int(WRITE)),
+                writer: Some(physical.text(WRITER).to_owned()),
+                part: part.to_owned(),
+                row,
+                fields: physical.fields().into_iter().collect(),
+            });
+        }
+    }
+    records
+}
+
+fn assert_agrees(root: &Root, physical: &[PhysicalRecord], asked: &Asked) {
+    let expected = fold(physical.to_vec());
+    assert_same(&as_folded(root.reader().query().select_all().unwrap().value), &expected);
+    assert_eq!(root.reader().query().count().unwrap().value, expected.len() as u64);
+    asked.assert_agrees(root, physical);
+}
+
+proptest! {
+    // Each flush waits for the disk.
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn store_4_what_stores_wrote_is_what_the_pure_fold_says_before_and_after_compaction(
+        acts in vec(act(), 0..60),
+        writers in vec((0_i64..3, 1_usize..9), 2..4),
+        foreign in vec(a_record(), 1..12),
+        style in style(),
+        key in prop::sample::select(&KEYS[..]),
+        comparison in prop::sample::select(&COMPARISONS[..]),
+        wanted in value(),
+        negated in any::<bool>(),
+        seq in 0_u64..12,
+    ) {
+        let mut root = Root::new();
+        let asked = Asked { key, comparison, wanted, negated, seq };
+        let open = |&(process, batch_rows): &(i64, usize)| {
+            let options = crate::StoreOptions { process, batch_rows, ..crate::StoreOptions::default() };
+            crate::ObjectStore::open(root.path(), options).unwrap()
+        };
+        let stores: Vec<crate::ObjectStore> = writers.iter().map(open).collect();
+        let mut accepted = 0;
+        for act in &acts {
+            match act {
+                Act::Value { writer, node, fields } => {
+                    stores[writer % stores.len()].value(node, fields).unwrap();
+                    accepted += 1;
+                }
+                Act::Flush(writer) => drop(stores[writer % stores.len()].flush().unwrap()),
+                Act::Read => {
+                    let before = testkit::parts(root.path());
+                    let found = as_folded(root.reader().query().select_all().unwrap().value);
+                    let physical = written(&root);
+                    // Batches are published meanwhile; then the rows are not those of the answer.
+                    if testkit::parts(root.path()) == before {
+                        assert_same(&found, &fold(physical));
+                    }
+                }
+            }
+        }
+        for store in &stores {
+            store.flush().unwrap();
+        }
+        let before = written(&root);
+        prop_assert_eq!(before.len(), accepted);
+        assert_agrees(&root, &before, &asked);
+        for store in stores {
+            store.close().unwrap();
+        }
+        let mut after = written(&root);
+        assert_same(&fold(after.clone()), &fold(before));
+        assert_agrees(&root, &after, &asked);
+
+        // A part of another program beside them; each of its fields has one type.
+        let mut foreign = foreign;
+        let mut types = BTreeMap::new();
+        for record in &mut foreign {
+            record.fields.retain(|(key, value)| {
+                type_of(value).is_none_or(|of| *types.entry(key.clone()).or_insert(of) == of)
+            });
+        }
+        root.part("part-foreign.parquet", &foreign, style);
+        after.extend(root.physical.iter().cloned());
+        assert_agrees(&root, &after, &asked);
+    }
 }
