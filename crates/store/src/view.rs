@@ -32,7 +32,7 @@ pub struct NodeView {
     pub node: Node,
     /// Its recorded parents, sorted by address.
     pub parents: Vec<Node>,
-    /// The nodes that recorded it as a parent, sorted by address.
+    /// The nodes that recorded it as a parent, sorted by address; without those in a damaged part, which the log names.
     pub children: Vec<Node>,
     /// Its folded fields, each with its own type.
     pub fields: BTreeMap<String, Scalar>,

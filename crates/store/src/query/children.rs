@@ -30,7 +30,8 @@ use crate::schema::PARENT;
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 8_192;
 
-/// Finds the nodes that recorded `node` as a parent, in no order; one may be there several times.
+/// Finds the nodes that recorded `node` as a parent, in no order; one may be there several times. Damage in a part is
+/// a warning in the log: it would make every node unreadable, whatever run it is of.
 pub(crate) fn children(set: &PartSet, node: &Node) -> Result<Vec<Node>, Fault> {
     let address = node.address();
     let parts: Vec<&Arc<Part>> =
@@ -39,7 +40,13 @@ pub(crate) fn children(set: &PartSet, node: &Node) -> Result<Vec<Node>, Fault> {
     let work = || -> Result<Vec<Node>, Fault> {
         let mut found = Vec::new();
         while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            of_part(part, &address, &mut found)?;
+            match of_part(part, &address, &mut found) {
+                Err(Fault::Damaged(part, error)) => {
+                    let part = part.path.display();
+                    tracing::warn!(%part, %error, "children that are recorded in a damaged part are not known");
+                }
+                other => other?,
+            }
         }
         Ok(found)
     };

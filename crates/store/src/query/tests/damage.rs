@@ -200,6 +200,25 @@ fn only_a_regular_file_is_a_part_and_a_pipe_never_makes_a_reader_wait() {
 }
 
 #[test]
+fn damaged_parents_of_other_runs_do_not_hide_a_node() {
+    let mut root = Root::new();
+    let base = node("a", 0);
+    let parent = [("_x_parent", Scalar::from(base.address().as_str()))];
+    root.part("part-a.parquet", &[record("a", 0, 1, &[("x", Scalar::Float(1.0))])], Style::default());
+    root.part("part-b.parquet", &[record("b", 0, 1, &parent)], Style::default());
+    root.part("part-c.parquet", &[record("c", 0, 1, &parent)], Style::default());
+    let children = || root.reader().node(&base).unwrap().unwrap().children;
+    assert_eq!(children(), [node("b", 0), node("c", 0)]);
+    let path = values_folder(root.path()).join("part-b.parquet");
+    let mut bytes = fs::read(&path).unwrap();
+    let place = column_bytes(&bytes, "_x_parent");
+    bytes[place].fill(0xff);
+    overwrite(&path, &bytes);
+    assert_eq!(children(), [node("c", 0)]);
+    assert!(root.reader().node(&node("b", 0)).is_err(), "what is damaged of the node itself stays an error");
+}
+
+#[test]
 fn damaged_data_is_no_concern_of_questions_about_other_runs() {
     let (root, path) = two_parts();
     let mut bytes = fs::read(&path).unwrap();
