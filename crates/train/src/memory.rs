@@ -52,6 +52,37 @@ fn check_against(
     Err(TrainError::Memory { settings: shown.collect::<Vec<_>>().join(", "), needed, available })
 }
 
+/// Rows that a model is given at once when it is only read: those of a batch in training, or as many as memory has
+/// room for beside the weights, and one at least.
+pub(crate) fn rows(
+    experiment: &dyn AnyExperiment,
+    settings: &Settings,
+    vocabulary: usize,
+) -> Result<usize, SettingsError> {
+    let batch = settings.size("batch_size")?;
+    let demand = experiment.demand(settings, vocabulary)?;
+    let row = VALUE * demand.activations_per_token * settings.integer("data.context")? as f64;
+    // The weights are in memory by now, so they are no part of what is available.
+    Ok(available().map_or(batch, |available| rows_within(row, batch, available)))
+}
+
+fn rows_within(row: f64, batch: usize, available: u64) -> usize {
+    // A conversion from a float stops at the ends of the range; no demand is a quotient that is infinite.
+    let room = (available as f64 / row) as usize;
+    batch.min(room).max(1)
+}
+
+/// Refuses logits that do not fit into memory.
+pub(crate) fn check_logits(rows: usize, context: usize, vocabulary: usize) -> Result<(), TrainError> {
+    let Some(available) = available() else { return Ok(()) };
+    let needed = VALUE * rows as f64 * context as f64 * vocabulary as f64;
+    if needed <= available as f64 {
+        return Ok(());
+    }
+    let settings = format!("logits of {rows} rows of {context} tokens");
+    Err(TrainError::Memory { settings, needed, available })
+}
+
 fn needed(demand: &Demand, settings: &Settings, what: Use) -> Result<f64, SettingsError> {
     let context = settings.integer("data.context")? as f64;
     if what == Use::Reading {
@@ -142,6 +173,24 @@ mod tests {
         assert!(check_against(&gpt, &all, usize::MAX, Use::Training, u64::MAX).is_err());
         let wide = settings(&[("model.width", "1000000")]);
         assert!(check_against(&gpt, &wide, 65, Use::Reading, gigabytes).is_err());
+    }
+
+    #[test]
+    fn as_many_rows_are_read_at_once_as_training_had_or_memory_has() {
+        assert_eq!(rows_within(1e6, 12, 8_000_000_000), 12);
+        assert_eq!(rows_within(1e9, 12, 8_000_000_000), 8);
+        assert_eq!(rows_within(1e12, 12, 8_000_000_000), 1);
+        assert_eq!(rows_within(0.0, 12, 8_000_000_000), 12);
+        assert_eq!(rows_within(f64::INFINITY, 12, 8_000_000_000), 1);
+        assert!(rows(&shared(Gpt), &settings(&[("batch_size", "5")]), 65).unwrap() <= 5);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn logits_without_end_are_refused() {
+        check_logits(12, 64, 65).unwrap();
+        let text = check_logits(usize::MAX, 64, 65).unwrap_err().to_string();
+        assert!(text.starts_with("logits of 18446744073709551615 rows of 64 tokens need about"), "{text}");
     }
 
     #[cfg(target_os = "linux")]

@@ -55,7 +55,14 @@ pub(crate) struct PastNode<'a> {
     pub(crate) recorded: Option<&'a Scalar>,
     pub(crate) weights: Result<Vec<TensorView<'a>>, HostError>,
     /// Restored when an analysis first runs it.
-    pub(crate) model: OnceCell<Result<Box<dyn Learner>, HostError>>,
+    pub(crate) model: OnceCell<Result<Restored, HostError>>,
+}
+
+/// The model of a past node.
+pub(crate) struct Restored {
+    pub(crate) learner: Box<dyn Learner>,
+    /// Rows that it is given at once.
+    pub(crate) rows: usize,
 }
 
 impl PastNode<'_> {
@@ -96,7 +103,7 @@ impl PastNode<'_> {
         }
     }
 
-    fn model(&self) -> Result<&dyn Learner, HostError> {
+    pub(crate) fn model(&self) -> Result<&Restored, HostError> {
         let model = self.model.get_or_init(|| {
             let unavailable = |error: &dyn std::error::Error| HostError::unavailable(chain(error));
             let experiment = self
@@ -112,9 +119,11 @@ impl PastNode<'_> {
                 .map_err(|error| unavailable(&error))?;
             restore::restore(self.reader, self.node, self.checkpoint, learner.as_mut(), Want::Weights)
                 .map_err(|error| unavailable(&error))?;
-            Ok(learner)
+            let rows = memory::rows(experiment.as_ref(), &settings, vocabulary)
+                .map_err(|error| unavailable(&error))?;
+            Ok(Restored { learner, rows })
         });
-        model.as_deref().map_err(Clone::clone)
+        model.as_ref().map_err(Clone::clone)
     }
 }
 
@@ -154,6 +163,10 @@ impl AnalysisHost for PastNode<'_> {
 
     /// Takes `tokens`, `[rows, context]` of a whole-number type, and gives `logits`,
     /// `[rows, context, vocabulary]`.
+    ///
+    /// The model is given a batch of the training's size at a time, fewer rows where memory is short: activations
+    /// are many times larger than what goes in and comes out. Where a row lies changes nothing of its logits, but
+    /// the last bits may differ with the number of rows that are computed together.
     fn forward(&self, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError> {
         let tokens = inputs
             .iter()
@@ -184,7 +197,18 @@ impl AnalysisHost for PastNode<'_> {
             }
             numbers.push(value as i32);
         }
-        let (shape, logits) = self.model()?.forward(&numbers, rows, context);
+        memory::check_logits(rows, context, vocabulary)
+            .map_err(|error| HostError::unavailable(chain(&error)))?;
+        let model = self.model()?;
+        let (mut shape, mut logits) = (Vec::new(), Vec::new());
+        for block in numbers.chunks(model.rows.saturating_mul(context)) {
+            let (of_block, mut more) = model.learner.forward(block, block.len() / context, context);
+            logits.append(&mut more);
+            shape = of_block;
+        }
+        if let Some(all) = shape.first_mut() {
+            *all = rows;
+        }
         Ok(vec![OwnedTensor::from_f32("logits", shape, &logits)?])
     }
 

@@ -90,6 +90,18 @@ fn a_past_node_runs_its_model_and_shows_its_settings() {
         // No randomness, so twice the same.
         assert_eq!(host.forward(&batch).unwrap(), logits);
 
+        // More rows than a batch of training, in blocks of which the last is short.
+        let rows = 8;
+        let tokens: Vec<i64> = (0..rows * 8).map(|index| (index * 7 % vocabulary) as i64).collect();
+        let many = OwnedTensor::from_i64("tokens", vec![rows, 8], &tokens).unwrap();
+        let found = host.forward(&[many]).unwrap();
+        assert_eq!(found[0].view().shape(), [rows, 8, vocabulary]);
+        let numbers: Vec<i32> = tokens.iter().map(|token| *token as i32).collect();
+        let model = host.model().unwrap();
+        assert_eq!(model.rows, 3);
+        let (_, at_once) = model.learner.forward(&numbers, rows, 8);
+        assert_eq!(found[0].view().as_f32().unwrap(), at_once, "on the CPU bit for bit");
+
         let wide = OwnedTensor::from_i64("tokens", vec![1, 9], &[0; 9]).unwrap();
         assert!(host.forward(&[wide]).unwrap_err().message().contains("1 to 8 tokens a row"));
         let outside = OwnedTensor::from_i64("tokens", vec![1, 1], &[100_000]).unwrap();
