@@ -10,8 +10,9 @@ pub use waycairn_analysis_api::Scalar as ScalarOut;
 /// The longest suffix, key or file name.
 const NAME_LIMIT: usize = 200;
 
-/// Keys of an analysis that carry its provenance.
-const PROVENANCE: [&str; 4] = ["plugin", "plugin_version", "plugin_sha256", "settings_sha256"];
+/// Keys of an analysis that are not its own: its provenance, and the names of its result files, which the store
+/// records. Readers know them by their last part.
+const RESERVED: [&str; 5] = ["plugin", "plugin_version", "plugin_sha256", "settings_sha256", "result_files"];
 
 const MEDIA_TYPES: [(&str, &str); 8] = [
     ("application/json", "json"),
@@ -121,8 +122,11 @@ impl Collector {
     }
 
     fn claim_key(&mut self, prefix: &str, key: &str) -> Result<(), HostError> {
-        if PROVENANCE.contains(&key) {
-            return Err(HostError::invalid(format!("the key `{key}` is the host's; use another")));
+        let last = key.rsplit_once('/').map_or(key, |(_, last)| last);
+        if RESERVED.contains(&last) {
+            return Err(HostError::invalid(format!(
+                "the key `{key}` is reserved: `{last}` is the host's; use another"
+            )));
         }
         let full = format!("{prefix}/{key}");
         if self.keys.contains(&full) {
@@ -251,7 +255,16 @@ mod tests {
         assert!(
             message(collector.artifact("a", "train", description, b"")).contains("call it `a` or `a.train`")
         );
-        assert!(message(collector.scalar("a", "plugin_sha256", 1.into())).contains("is the host's"));
+        for key in RESERVED {
+            for key in [key.to_owned(), format!("more/{key}")] {
+                let mut collector = Collector::default();
+                assert!(message(collector.scalar("a", &key, 1.into())).contains("is the host's"), "{key}");
+                let description = vec![(key.clone(), 1.into())];
+                let refused = collector.artifact("a", "a.x", description, b"");
+                assert!(message(refused).contains("is the host's"), "{key}");
+            }
+        }
+        collector.scalar("a", "plugins", 1.into()).unwrap();
     }
 
     #[test]
