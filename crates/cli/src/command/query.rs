@@ -24,7 +24,8 @@ Examples:
 An EXPR compares keys with values: val/loss < 2.6, name = 'x', seq >= 100, \"a key with spaces\" != 3.
 Terms are joined with and, or, not and parentheses. `has KEY` and `missing KEY` ask whether a node has the
 key at all; a comparison with a missing key is false. `checkpoint`, `artifact`, `artifact = 'summary'` and
-`finished` ask for what is attached to the node and whether its run ended. A key that is called like a word
+`finished` ask for what is attached to the node and whether its run ended. `node = 'name@nonce:seq'` and
+`nonce = 'x'` take the whole nonce, unlike a NODE of other commands; `node = 'ADDRESS'` does as well. A key that is called like a word
 of the language or a column of the answer is written field:KEY.")]
 pub(crate) struct QueryArgs {
     /// What the nodes must satisfy [default: every node]

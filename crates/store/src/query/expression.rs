@@ -198,7 +198,8 @@ impl Expr {
     /// - `KEY = VALUE`, also `!=`, `<`, `<=`, `>`, `>=`; `KEY in (VALUE, ..)`; `has KEY`; `missing KEY`. A key is a
     ///   bare word without spaces or operators, or stands in double quotes. A value is a number, `true`, `false`,
     ///   or a string in single quotes; a quote inside quotes is doubled.
-    /// - identity: `name = 'x'`, `nonce = 'x'`, `seq >= 3`, `node = 'ADDRESS'`, `project = 'p.*.r'`
+    /// - identity: `name = 'x'`, `nonce = 'x'`, `seq >= 3`, `node = 'ADDRESS'` or `node = 'name@nonce:seq'`,
+    ///   `project = 'p.*.r'`; here a nonce is written whole
     /// - markers: `checkpoint`, `artifact`, `artifact = 'suffix'`, `job = 'gpt@1'`, `finished`
     /// - single records, only outside of `or` and `not`: `execution = 'x'`, `tag = 'x'`, `process = 0`,
     ///   `written >= '2026-11-30T12:00:00Z'`
