@@ -375,6 +375,19 @@ fn plugins_case_04_a_panic_in_analyze_is_an_error_and_the_next_analysis_runs() {
 }
 
 #[test]
+fn what_an_analysis_logs_is_shown_at_its_level() {
+    let root = small();
+    let library = plugin("hostile").display().to_string();
+    let words = ["analyze", "--plugin", &library, "--analysis", "healthy", "--at", "small:1", "--force"];
+    let address = root.json(&["show", "small:1"])["node"].as_str().expect("an address").to_owned();
+    let line = format!("at {address}");
+    let quiet = root.run(&words);
+    assert!(quiet.status == Some(0) && !quiet.err.contains(&line), "{quiet}");
+    let said = root.run(&with(&words, &["-v"]));
+    assert!(said.status == Some(0) && said.err.contains(&line), "{said}");
+}
+
+#[test]
 fn plugins_case_05_a_past_analysis_changes_no_byte_of_the_checkpoint_and_no_clock() {
     let root = small();
     let library = plugin("hostile").display().to_string();

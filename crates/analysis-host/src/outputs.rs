@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use waycairn_analysis_api::{ContextError as HostError, LogLevel, Scalar};
+use waycairn_analysis_api::{ContextError as HostError, Scalar};
 
 /// A recorded value.
 pub use waycairn_analysis_api::Scalar as ScalarOut;
@@ -41,8 +41,6 @@ pub struct Outputs {
     /// `<name>.<extension>` without the analysis's name, media type, bytes. The node's entry is
     /// `<analysis>.<name>.<extension>`.
     pub files: Vec<(String, String, Vec<u8>)>,
-    /// What the analysis logged, in order; it went to `tracing` as well.
-    pub log: Vec<(LogLevel, String)>,
 }
 
 /// Outputs under construction, with what keeps them unique.

@@ -12,9 +12,6 @@ use crate::host::AnalysisHost;
 use crate::outputs::Collector;
 use crate::stream;
 
-/// Lines of the log that are kept; the rest goes to `tracing` alone.
-const LOG_LIMIT: usize = 1000;
-
 pub(crate) struct Session<'a> {
     declared: &'a Declared,
     host: &'a dyn AnalysisHost,
@@ -101,10 +98,6 @@ impl Host for Session<'_> {
             LogLevel::Info => tracing::info!(analysis, node, "{text}"),
             LogLevel::Warn => tracing::warn!(analysis, node, "{text}"),
             LogLevel::Error => tracing::error!(analysis, node, "{text}"),
-        }
-        let log = &mut self.collector.borrow_mut().outputs.log;
-        if log.len() < LOG_LIMIT {
-            log.push((level, text.to_owned()));
         }
     }
 
