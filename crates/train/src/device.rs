@@ -23,10 +23,9 @@ impl Compute {
         };
         match (kind, index) {
             ("auto" | "cpu", None) => Ok(Self { device: Device::flex(), name: "cpu" }),
-            ("cuda" | "wgpu", _) | ("vulkan" | "metal", None) => Err(DeviceError::NotBuilt {
-                device: text.to_owned(),
-                feature: if kind == "cuda" { "cuda" } else { "wgpu" },
-            }),
+            ("cuda" | "wgpu", _) | ("vulkan" | "metal", None) => {
+                Err(DeviceError::NotBuilt { device: text.to_owned() })
+            }
             _ => Err(DeviceError::Unknown { device: text.to_owned() }),
         }
     }
@@ -51,13 +50,11 @@ impl Compute {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The binary was built without its backend.
-    #[error("this build has no backend for the device `{device}`")]
+    /// There is no backend for it.
+    #[error("this version has no backend for the device `{device}`")]
     NotBuilt {
         /// The device as asked for.
         device: String,
-        /// The cargo feature that brings it.
-        feature: &'static str,
     },
     /// No device is called so.
     #[error("no device is called `{device}`")]
@@ -88,9 +85,9 @@ impl DeviceError {
     #[must_use]
     pub fn next(&self) -> String {
         match self {
-            Self::NotBuilt { feature, .. } => format!(
-                "compute on the CPU with `--device cpu`; the cargo feature `{feature}` is to bring this device"
-            ),
+            Self::NotBuilt { .. } => {
+                "compute on the CPU with `--device cpu`, the only device of this version".to_owned()
+            }
             Self::Unknown { .. } => "the devices of this build are `cpu` and `auto`".to_owned(),
             Self::TooManyThreads { most, .. } => format!("ask for at most {most} with `--threads`"),
             Self::Threads { .. } => "set the number once, at the start of the process".to_owned(),
@@ -126,13 +123,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_absent_device_is_an_error_that_names_the_feature() {
+    fn an_absent_device_is_an_error_that_names_the_one_that_there_is() {
         assert_eq!(Compute::choose("cpu").unwrap().name(), "cpu");
         assert_eq!(Compute::choose("auto").unwrap().name(), "cpu");
         let error = Compute::choose("cuda:1").unwrap_err();
-        assert_eq!(error.to_string(), "this build has no backend for the device `cuda:1`");
-        assert!(error.next().contains("cargo feature `cuda`"));
-        assert!(Compute::choose("vulkan").unwrap_err().next().contains("cargo feature `wgpu`"));
+        assert_eq!(error.to_string(), "this version has no backend for the device `cuda:1`");
+        assert!(error.next().contains("`--device cpu`"));
+        assert!(matches!(Compute::choose("vulkan").unwrap_err(), DeviceError::NotBuilt { .. }));
         assert!(matches!(Compute::choose("gpu").unwrap_err(), DeviceError::Unknown { .. }));
         assert!(matches!(Compute::choose("cpu:1").unwrap_err(), DeviceError::Unknown { .. }));
     }
