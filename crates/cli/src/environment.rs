@@ -20,6 +20,7 @@ pub(crate) struct Environment {
 
 impl Environment {
     /// Reads the variables. One that is empty counts as unset.
+    #[expect(clippy::disallowed_methods, reason = "the one door to the environment")]
     pub(crate) fn read() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let paths = |value: OsString| {

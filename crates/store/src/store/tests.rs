@@ -128,6 +128,7 @@ const LIMITED: &str = "WAYCAIRN_TEST_LIMITED";
 /// The disk takes the name of a part and then not its bytes. A limit on the length of files does that, and it is
 /// a process's own: the test starts itself under one.
 #[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "the test tells its own child process what to do")]
 #[test]
 fn identity_case_05_a_disk_that_fails_within_a_part_leaves_no_temporary_file() {
     let Some(root) = std::env::var_os(LIMITED) else {
