@@ -1,12 +1,14 @@
 //! What Python reads of our files. A test here needs packages of Python, and says on standard error that it is skipped
 //! where they are missing: the interpreter is `WAYCAIRN_BENCH_PYTHON`, else `python3`.
 
-use std::{io::Write, path::Path, process::Command};
+use std::{collections::BTreeMap, io::Write, path::Path, process::Command};
 
-use serde_json::Value;
-use waycairn_tests::Run;
+use serde_json::{Value, json};
+use waycairn_dag::Node;
+use waycairn_store::{NdArray, ObjectStore, Scalar, StoreOptions};
+use waycairn_tests::{Root, Run};
 
-use crate::trained;
+use crate::{program, trained};
 
 /// Runs a program in a folder and returns the JSON that it printed; `None` where Python or a package is missing.
 fn python(test: &str, packages: &[&str], program: &str, folder: &Path) -> Option<Value> {
@@ -64,4 +66,71 @@ fn python_opens_the_weights_of_a_checkpoint_and_an_export() {
             );
         }
     }
+}
+
+/// The one block of a language in the page about the format.
+fn example(language: &str) -> &'static str {
+    let page = include_str!("../../docs/format.md");
+    let fence = format!("```{language}\n");
+    let mut blocks = page.split(&fence).skip(1);
+    let block = blocks.next().and_then(|block| block.split_once("```")).expect("an example").0;
+    assert!(blocks.next().is_none(), "one example in {language}");
+    block
+}
+
+fn node(seq: u64) -> Node {
+    Node::new("fold", "0123456789abcdef", seq).expect("a node")
+}
+
+#[test]
+fn duckdb_folds_a_field_with_the_statement_of_the_page_about_the_format() {
+    let root = Root::new(program());
+    let open = |process| {
+        ObjectStore::open(&root.path(), StoreOptions { process, ..StoreOptions::default() }).expect("a store")
+    };
+    let (zero, one) = (open(0), open(1));
+    let record = |store: &ObjectStore, seq, loss: f64| {
+        store.value(&node(seq), &[("train/loss", Scalar::Float(loss))]).expect("a record");
+        store.flush().expect("a flush");
+    };
+    record(&zero, 0, 2.4);
+    record(&zero, 0, 2.1);
+    record(&one, 0, 9.0);
+    record(&one, 1, 8.5);
+    record(&zero, 2, 1.5);
+    zero.value(&node(2), &[("note", "later, and without a loss".into())]).expect("a record");
+    zero.value(&node(3), &[("note", "no loss at all".into())]).expect("a record");
+    zero.flush().expect("a flush");
+
+    let folder = root.path().display().to_string();
+    let statement = example("sql").replace("outputs/default", &folder);
+    assert!(statement.contains(&folder));
+    let program = format!("import duckdb, json\nprint(json.dumps(duckdb.sql({statement:?}).fetchall()))");
+    let test = "duckdb_folds_a_field_with_the_statement_of_the_page_about_the_format";
+    let Some(found) = python(test, &["duckdb"], &program, root.folder()) else { return };
+    let ours = root.json(&["query", "--keys", "train/loss"]);
+    let ours = ours.as_array().expect("rows").iter();
+    let ours: Vec<Value> =
+        ours.map(|row| json!([row["name"], row["nonce"], row["seq"], row["train/loss"]])).collect();
+    assert_eq!(found, Value::Array(ours));
+    assert_eq!(found[0][3], json!(2.1));
+}
+
+#[test]
+fn python_reads_arrays_with_the_hook_of_the_page_about_the_format() {
+    let root = Root::new(program());
+    let store = ObjectStore::open(&root.path(), StoreOptions::default()).expect("a store");
+    let bytes = [1.0_f32, 2.0, 3.0, 4.0, 5.0, -0.5].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let array = NdArray::new(vec![2, 3], "float32", bytes).expect("an array");
+    store.artifact(&node(0), "summary", &[], &BTreeMap::from([("x", array)])).expect("an artifact");
+    store.close().expect("a close");
+    let view = store.reader().node(&node(0)).expect("an answer").expect("the node");
+    let program = format!(
+        "{}\nimport json\nx = payload['x']\nprint(json.dumps([x.shape, str(x.dtype), x.tolist()]))",
+        example("python")
+    );
+    let test = "python_reads_arrays_with_the_hook_of_the_page_about_the_format";
+    let folder = view.blob.expect("a blob");
+    let Some(read) = python(test, &["msgpack", "numpy"], &program, &folder) else { return };
+    assert_eq!(read, json!([[2, 3], "float32", [[1.0, 2.0, 3.0], [4.0, 5.0, -0.5]]]));
 }
