@@ -1,8 +1,11 @@
-//! The guide for authors begins with the plugin that the crate's documentation compiles.
+//! The guide for authors begins with the plugin that the crate's documentation compiles, and what else it shows of Rust
+//! is compiled here.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
+
+use waycairn_analysis_api::{AnalysisError, Context, ErrorKind};
 
 /// The first block of this language.
 fn block<'t>(text: &'t str, language: &str) -> &'t str {
@@ -18,4 +21,27 @@ fn the_guide_begins_with_the_compiled_plugin() {
     let guide = std::fs::read_to_string(folder.join("../../docs/plugins.md")).unwrap();
     assert_eq!(block(&guide, "rust"), block(&readme, "rust"));
     assert_eq!(block(&guide, "toml"), block(&readme, "toml"));
+}
+
+/// The guide's example of an analysis that can do without a batch.
+#[expect(dead_code, reason = "it is compiled, and compared with the guide")]
+fn number_of_tensors(context: &Context<'_>) -> Result<usize, AnalysisError> {
+    let batch = match context.batch() {
+        Err(error) if error.kind() == ErrorKind::Unavailable => None,
+        other => Some(other?),
+    };
+    Ok(batch.map_or(0, |batch| batch.iter().count()))
+}
+
+#[test]
+fn every_other_example_of_the_guide_is_compiled_here() {
+    let guide =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plugins.md")).unwrap();
+    let mut others = guide.split("```rust\n").skip(2).peekable();
+    assert!(others.peek().is_some());
+    for example in others {
+        let (example, _) = example.split_once("```").unwrap();
+        let indented: String = example.lines().map(|line| format!("    {line}\n")).collect();
+        assert!(include_str!("docs.rs").contains(&indented), "{example}");
+    }
 }
