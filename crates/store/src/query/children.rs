@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::array::Array;
 use parquet::basic::Encoding;
 use parquet::column::page::Page;
 use parquet::file::statistics::Statistics;
@@ -20,11 +18,12 @@ use waycairn_dag::{Address, Node};
 
 use crate::listing::PartSet;
 use crate::published::{Group, Part};
+use crate::query::chunk::ChunkMaker;
 use crate::query::decode::{GroupReader, each_page};
 use crate::query::engine::{lost, threads};
 use crate::query::fault::Fault;
 use crate::query::scope::RecordScope;
-use crate::query::spec::{FoldSpec, Known, Layout, Place};
+use crate::query::spec::{FoldSpec, Known, Layout};
 use crate::schema::PARENT;
 
 /// Rows that are decoded at once.
@@ -248,58 +247,23 @@ fn decode(
     let layout = Layout::new(&part.schema, &spec, &RecordScope::default(), known).map_err(|error| {
         Fault::Damaged(Arc::clone(part), part.damaged_by("its schema cannot be read", error))
     })?;
-    let missing = || Fault::damaged(part, "it has a row without an identity");
     let rows = BATCH_ROWS.min(group.rows);
     let mut reader = GroupReader::open(part, file, group.index, &layout, None, rows)?;
+    let Some(place) = layout.sets[parents] else { return Ok(()) };
+    let mut maker = ChunkMaker::new(Arc::clone(part), Arc::new(layout));
     while let Some(batch) = reader.next_batch()? {
-        let Some(place) = layout.sets[parents] else { return Ok(()) };
-        let texts = cast(part, &batch, place, &DataType::Utf8)?;
-        let texts = texts.as_string::<i32>();
+        let texts = maker.texts(&batch, place)?;
         let has = |row: &usize| texts.is_valid(*row) && texts.value(*row) == address.as_str();
-        let rows: Vec<usize> = (0..texts.len()).filter(has).collect();
-        if rows.is_empty() {
+        if !(0..texts.len()).any(|row| has(&row)) {
             continue;
         }
-        let seqs = cast(part, &batch, layout.seq.ok_or_else(missing)?, &DataType::Int64)?;
-        let run = match &group.run {
-            Some(_) => None,
-            None => {
-                let (Some(name), Some(nonce)) = (layout.name, layout.nonce) else { return Err(missing()) };
-                let text = |place| cast(part, &batch, place, &DataType::Utf8);
-                Some((text(name)?, text(nonce)?))
-            }
-        };
-        for row in rows {
-            if seqs.is_null(row) || run.as_ref().is_some_and(|(a, b)| a.is_null(row) || b.is_null(row)) {
-                return Err(missing());
-            }
-            let (name, nonce) = match (&group.run, &run) {
-                (Some(run), _) => (&*run.name, &*run.nonce),
-                (None, Some((name, nonce))) => {
-                    (name.as_string::<i32>().value(row), nonce.as_string::<i32>().value(row))
-                }
-                (None, None) => return Err(missing()),
-            };
-            let seq = u64::try_from(seqs.as_primitive::<Int64Type>().value(row))
-                .map_err(|_| Fault::damaged(part, "it has a row with a position below 0"))?;
-            found.push(
-                Node::new(name, nonce, seq).map_err(|error| {
-                    Fault::damaged(part, format!("it names a run that cannot be: {error}"))
-                })?,
-            );
+        let seqs = maker.seqs(&batch)?;
+        for span in maker.spans(&batch, &seqs, group.run.as_ref())? {
+            let base = span.run.node()?;
+            found.extend(span.rows.filter(has).filter_map(|row| base.at(seqs[row].cast_unsigned()).ok()));
         }
     }
     Ok(())
-}
-
-fn cast(part: &Arc<Part>, batch: &RecordBatch, place: Place, to: &DataType) -> Result<ArrayRef, Fault> {
-    let array = batch.column(place.index);
-    if array.data_type() == to {
-        return Ok(Arc::clone(array));
-    }
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    cast_with_options(array, to, &options)
-        .map_err(|error| Fault::damaged(part, format!("it holds a value that is no {to}: {error}")))
 }
 
 #[cfg(test)]

@@ -110,6 +110,19 @@ pub(crate) struct ChunkMaker {
 }
 
 impl ChunkMaker {
+    /// A maker for all rows of a part, without questions.
+    pub(crate) fn new(part: Arc<Part>, layout: Arc<Layout>) -> ChunkMaker {
+        ChunkMaker {
+            part,
+            layout,
+            records: Arc::default(),
+            flags: Arc::from([]),
+            limits: Arc::default(),
+            last: None,
+            known_run: None,
+        }
+    }
+
     /// Takes over a batch. `run` is the run of all its rows where that is known without decoding.
     ///
     /// # Errors
@@ -188,7 +201,7 @@ impl ChunkMaker {
         Ok(array.as_dictionary::<Int32Type>().clone())
     }
 
-    fn texts(&self, batch: &RecordBatch, place: Place) -> Result<StringArray, Fault> {
+    pub(crate) fn texts(&self, batch: &RecordBatch, place: Place) -> Result<StringArray, Fault> {
         let array = self.cast(batch.column(place.index), &DataType::Utf8)?;
         Ok(array.as_string::<i32>().clone())
     }
@@ -218,7 +231,7 @@ impl ChunkMaker {
         Ok(FlagRows { yes: bits.into_buffer(), no: None })
     }
 
-    fn seqs(&self, batch: &RecordBatch) -> Result<ScalarBuffer<i64>, Fault> {
+    pub(crate) fn seqs(&self, batch: &RecordBatch) -> Result<ScalarBuffer<i64>, Fault> {
         let missing = || Fault::damaged(&self.part, "it has a row without an identity");
         let array = self.array(batch, self.layout.seq.ok_or_else(missing)?)?;
         let seqs = array.as_primitive::<Int64Type>();
@@ -231,8 +244,8 @@ impl ChunkMaker {
         Ok(seqs.values().clone())
     }
 
-    /// Finds the runs of a batch.
-    fn spans(
+    /// Finds the runs of a batch, whose rows may be in any order.
+    pub(crate) fn spans(
         &mut self,
         batch: &RecordBatch,
         seqs: &ScalarBuffer<i64>,

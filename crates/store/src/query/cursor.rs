@@ -57,13 +57,10 @@ impl Cursor {
         let layout = planned.groups.first().and_then(|group| plan.layout(&part, &part.groups[*group]));
         let Some(layout) = layout.cloned() else { return Err(Fault::Unsorted(part)) };
         let maker = ChunkMaker {
-            part,
-            layout,
             records: Arc::clone(&plan.records),
             flags: plan.spec.flags.clone().into(),
             limits: Arc::clone(limits),
-            last: None,
-            known_run: None,
+            ..ChunkMaker::new(part, layout)
         };
         let mut cursor = Cursor {
             rank: planned.rank,
@@ -204,13 +201,8 @@ impl Cursor {
         let part = Arc::clone(&self.planned.part);
         let Some(layout) = self.plan.identity_layout(&part, group) else { return Ok(None) };
         let mut maker = ChunkMaker {
-            part: Arc::clone(&part),
-            layout: Arc::clone(layout),
-            records: Arc::default(),
-            flags: Arc::from([]),
             limits: Arc::clone(&self.maker.limits),
-            last: None,
-            known_run: None,
+            ..ChunkMaker::new(Arc::clone(&part), Arc::clone(layout))
         };
         let rows = self.plan.batch_rows.min(group.rows);
         let mut reader = GroupReader::open(&part, file, group.index, layout, None, rows)?;
@@ -263,15 +255,7 @@ pub(crate) fn is_sorted(part: &Arc<Part>) -> Result<bool, Fault> {
     let failed =
         |error| Fault::Damaged(Arc::clone(part), part.damaged_by("its schema cannot be read", error));
     let layout = Layout::identity(&part.schema, Known { run: false, writer: true }).map_err(failed)?;
-    let mut maker = ChunkMaker {
-        part: Arc::clone(part),
-        layout: Arc::new(layout),
-        records: Arc::default(),
-        flags: Arc::from([]),
-        limits: Arc::default(),
-        last: None,
-        known_run: None,
-    };
+    let mut maker = ChunkMaker::new(Arc::clone(part), Arc::new(layout));
     let file = open(part)?;
     for group in part.groups.iter().filter(|group| group.rows > 0) {
         let layout = Arc::clone(&maker.layout);
