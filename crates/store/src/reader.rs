@@ -343,12 +343,7 @@ fn edges(set: &PartSet, scope: IdentityScope) -> Result<Vec<Edge>, Fault> {
     Ok(edges)
 }
 
-/// The distinct nodes that recorded `node` as a parent, sorted by address.
-pub(crate) fn children(set: &PartSet, node: &Node) -> Result<Vec<Node>, Fault> {
-    Ok(by_address(query::children(set, node)?.into_iter()))
-}
-
-fn by_address(nodes: impl Iterator<Item = Node>) -> Vec<Node> {
+pub(crate) fn by_address(nodes: impl Iterator<Item = Node>) -> Vec<Node> {
     let sorted: BTreeMap<Address, Node> = nodes.map(|node| (node.address(), node)).collect();
     sorted.into_values().collect()
 }

@@ -12,10 +12,10 @@ use crate::blob::{CHECKPOINT_ENTRY, NODESPEC, PAYLOAD_SUFFIX};
 use crate::field::Scalar;
 use crate::listing::PartSet;
 use crate::query::{
-    Block, Fault, Flag, FoldPlan, FoldSpec, IdentityScope, QueryError, RecordScope, Threads, fold_ranges,
-    nearest,
+    Block, Fault, Flag, FoldPlan, FoldSpec, IdentityScope, QueryError, RecordScope, Threads, children,
+    fold_ranges, nearest,
 };
-use crate::reader::{ObjectReader, children};
+use crate::reader::{ObjectReader, by_address};
 use crate::record::{FILES, PLUGIN};
 use crate::schema::{ARTIFACT, ARTIFACT_SEPARATOR, BLOB, CHECKPOINT, FINISHED, PARENT, RECORD};
 
@@ -34,6 +34,8 @@ pub struct NodeView {
     pub parents: Vec<Node>,
     /// The nodes that recorded it as a parent, sorted by address; without those in a damaged part, which the log names.
     pub children: Vec<Node>,
+    /// Whether a damaged part may hold more of its children.
+    pub children_incomplete: bool,
     /// Its folded fields, each with its own type.
     pub fields: BTreeMap<String, Scalar>,
     /// The last write among its records, in nanoseconds since 1970.
@@ -216,10 +218,12 @@ pub(crate) fn view(reader: &ObjectReader, set: &PartSet, node: &Node) -> Result<
         }
         _ => recorded.checkpoint.then(CheckpointInfo::default),
     };
+    let children = children(set, node)?;
     Ok(Some(NodeView {
         node: node.clone().with_parent(None),
         parents: recorded.parents.into_values().collect(),
-        children: children(set, node)?,
+        children: by_address(children.nodes.into_iter()),
+        children_incomplete: children.incomplete,
         fields: recorded.fields,
         written: recorded.written,
         blob,

@@ -202,11 +202,12 @@ fn number(value: &Scalar) -> Option<f64> {
     }
 }
 
-/// Whether something else needs the checkpoint: a branch began at it, or something is attached to its node.
+/// Whether something else needs the checkpoint: a branch began at it, or may have, in a part that is damaged; or
+/// something is attached to its node.
 fn is_held(store: &ObjectStore, node: &Node) -> Result<bool, QueryError> {
     let Some(view) = store.reader().node(node)? else { return Ok(false) };
     let branched = view.children.iter().any(|child| !child.same_run(node));
-    Ok(branched || !view.artifacts.is_empty() || !view.files.is_empty())
+    Ok(branched || view.children_incomplete || !view.artifacts.is_empty() || !view.files.is_empty())
 }
 
 #[cfg(test)]

@@ -199,6 +199,7 @@ mod tests {
             node: node(19),
             parents: vec![node(18)],
             children: Vec::new(),
+            children_incomplete: false,
             fields: [("seq".to_owned(), Scalar::Float(f64::INFINITY))].into(),
             written: Some(0),
             blob: Some("/root/blob".into()),

@@ -29,20 +29,30 @@ use crate::schema::PARENT;
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 8_192;
 
-/// Finds the nodes that recorded `node` as a parent, in no order; one may be there several times. Damage in a part is
-/// a warning in the log: it would make every node unreadable, whatever run it is of.
-pub(crate) fn children(set: &PartSet, node: &Node) -> Result<Vec<Node>, Fault> {
+/// Who recorded a node as a parent.
+#[derive(Debug, Default)]
+pub(crate) struct Children {
+    /// The nodes, in no order; one may be there several times.
+    pub(crate) nodes: Vec<Node>,
+    /// Whether some part could not be read, so that there may be more.
+    pub(crate) incomplete: bool,
+}
+
+/// Finds the nodes that recorded `node` as a parent. Damage in a part is a warning in the log: as an error it would make
+/// every node unreadable, whatever run it is of.
+pub(crate) fn children(set: &PartSet, node: &Node) -> Result<Children, Fault> {
     let address = node.address();
     let parts: Vec<&Arc<Part>> =
         set.parts.iter().filter(|part| part.schema.column(PARENT).is_some()).collect();
     let next = AtomicUsize::new(0);
-    let work = || -> Result<Vec<Node>, Fault> {
-        let mut found = Vec::new();
+    let work = || -> Result<Children, Fault> {
+        let mut found = Children::default();
         while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match of_part(part, &address, &mut found) {
+            match of_part(part, &address, &mut found.nodes) {
                 Err(Fault::Damaged(part, error)) => {
                     let part = part.path.display();
                     tracing::warn!(%part, %error, "children that are recorded in a damaged part are not known");
+                    found.incomplete = true;
                 }
                 other => other?,
             }
@@ -56,7 +66,9 @@ pub(crate) fn children(set: &PartSet, node: &Node) -> Result<Vec<Node>, Fault> {
         for worker in others {
             let more = worker.join().unwrap_or_else(|_| Err(lost("a search for children".to_owned())));
             found = found.and_then(|mut found| {
-                found.extend(more?);
+                let more = more?;
+                found.nodes.extend(more.nodes);
+                found.incomplete |= more.incomplete;
                 Ok(found)
             });
         }

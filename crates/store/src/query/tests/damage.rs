@@ -209,12 +209,17 @@ fn damaged_parents_of_other_runs_do_not_hide_a_node() {
     root.part("part-c.parquet", &[record("c", 0, 1, &parent)], Style::default());
     let children = || root.reader().node(&base).unwrap().unwrap().children;
     assert_eq!(children(), [node("b", 0), node("c", 0)]);
+    assert!(!root.reader().node(&base).unwrap().unwrap().children_incomplete);
     let path = values_folder(root.path()).join("part-b.parquet");
     let mut bytes = fs::read(&path).unwrap();
     let place = column_bytes(&bytes, "_x_parent");
     bytes[place].fill(0xff);
     overwrite(&path, &bytes);
     assert_eq!(children(), [node("c", 0)]);
+    assert!(
+        root.reader().node(&base).unwrap().unwrap().children_incomplete,
+        "and that there may be more is said"
+    );
     assert!(root.reader().node(&node("b", 0)).is_err(), "what is damaged of the node itself stays an error");
 }
 

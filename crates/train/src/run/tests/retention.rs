@@ -69,6 +69,33 @@ fn train_5_bases_of_branches_and_nodes_with_artifacts_stay() {
 }
 
 #[test]
+fn train_5_a_base_stays_where_damage_hides_its_branch() {
+    let rig = Rig::new();
+    let request = rig.request("a", &[("steps", "12"), ("keep_last", "1")]);
+    let values = rig.root("a").join("objects").join("values");
+    let parts = || -> Vec<PathBuf> {
+        std::fs::read_dir(&values).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let branched = run_until(&request, 2);
+    let before = parts();
+    let mut branch = rig.request("a", &[("steps", "5")]);
+    branch.name = Some("branch".to_owned());
+    branch.base = Base::Branch(branched.node);
+    run(&branch);
+    for part in parts().iter().filter(|part| !before.contains(part)) {
+        // All data of the part; its footer still tells which run it is of.
+        let mut bytes = std::fs::read(part).unwrap();
+        let end = bytes.len() - 8;
+        let footer = u32::from_le_bytes(*bytes[end..].first_chunk().unwrap()) as usize;
+        bytes[4..end - footer].fill(0xff);
+        std::fs::write(part, bytes).unwrap();
+    }
+    let report = run(&request);
+    // Any of them may be the base of what the part holds.
+    assert_eq!(folders(&rig.root("a"), &report), [1, 3, 5, 7, 9, 11]);
+}
+
+#[test]
 fn train_5_every_nth_and_the_best_stay() {
     let rig = Rig::new();
     let every = run(&rig.request("every", &[("steps", "11"), ("keep_every", "4")]));
