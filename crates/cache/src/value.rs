@@ -331,57 +331,30 @@ fn tagged(variant: Option<&str>, value: Value) -> Value {
     }
 }
 
-impl SerializeSeq for List {
-    type Ok = Value;
-    type Error = ValueError;
+/// The traits of serde that differ in the names of their methods alone.
+macro_rules! lists {
+    ($($kind:ident::$add:ident),*) => { $(
+        impl $kind for List {
+            type Ok = Value;
+            type Error = ValueError;
 
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ValueError> {
-        self.push(value)
-    }
+            fn $add<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ValueError> {
+                self.push(value)
+            }
 
-    fn end(self) -> Result<Value, ValueError> {
-        Ok(self.finish())
-    }
+            fn end(self) -> Result<Value, ValueError> {
+                Ok(self.finish())
+            }
+        }
+    )* };
 }
 
-impl SerializeTuple for List {
-    type Ok = Value;
-    type Error = ValueError;
-
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ValueError> {
-        self.push(value)
-    }
-
-    fn end(self) -> Result<Value, ValueError> {
-        Ok(self.finish())
-    }
-}
-
-impl SerializeTupleStruct for List {
-    type Ok = Value;
-    type Error = ValueError;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ValueError> {
-        self.push(value)
-    }
-
-    fn end(self) -> Result<Value, ValueError> {
-        Ok(self.finish())
-    }
-}
-
-impl SerializeTupleVariant for List {
-    type Ok = Value;
-    type Error = ValueError;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ValueError> {
-        self.push(value)
-    }
-
-    fn end(self) -> Result<Value, ValueError> {
-        Ok(self.finish())
-    }
-}
+lists!(
+    SerializeSeq::serialize_element,
+    SerializeTuple::serialize_element,
+    SerializeTupleStruct::serialize_field,
+    SerializeTupleVariant::serialize_field
+);
 
 /// A map, or the content of a variant that has fields.
 struct Object {
@@ -402,6 +375,10 @@ impl Object {
             return Err(ValueError::new("is there twice").below_key(&key));
         }
         Ok(())
+    }
+
+    fn finish(self) -> Value {
+        tagged(self.variant, Value::Object(self.values))
     }
 }
 
@@ -425,43 +402,33 @@ impl SerializeMap for Object {
     }
 
     fn end(self) -> Result<Value, ValueError> {
-        Ok(tagged(self.variant, Value::Object(self.values)))
+        Ok(self.finish())
     }
 }
 
-impl SerializeStruct for Object {
-    type Ok = Value;
-    type Error = ValueError;
+/// As with lists: their methods are even called alike.
+macro_rules! structs {
+    ($($kind:ident),*) => { $(
+        impl $kind for Object {
+            type Ok = Value;
+            type Error = ValueError;
 
-    fn serialize_field<T: Serialize + ?Sized>(
-        &mut self,
-        key: &'static str,
-        value: &T,
-    ) -> Result<(), ValueError> {
-        self.insert(key.to_owned(), value)
-    }
+            fn serialize_field<T: Serialize + ?Sized>(
+                &mut self,
+                key: &'static str,
+                value: &T,
+            ) -> Result<(), ValueError> {
+                self.insert(key.to_owned(), value)
+            }
 
-    fn end(self) -> Result<Value, ValueError> {
-        Ok(tagged(self.variant, Value::Object(self.values)))
-    }
+            fn end(self) -> Result<Value, ValueError> {
+                Ok(self.finish())
+            }
+        }
+    )* };
 }
 
-impl SerializeStructVariant for Object {
-    type Ok = Value;
-    type Error = ValueError;
-
-    fn serialize_field<T: Serialize + ?Sized>(
-        &mut self,
-        key: &'static str,
-        value: &T,
-    ) -> Result<(), ValueError> {
-        self.insert(key.to_owned(), value)
-    }
-
-    fn end(self) -> Result<Value, ValueError> {
-        Ok(tagged(self.variant, Value::Object(self.values)))
-    }
-}
+structs!(SerializeStruct, SerializeStructVariant);
 
 #[cfg(test)]
 mod tests;
