@@ -7,7 +7,7 @@ use crate::checkpoint::CONFIG;
 use crate::error::{TrainError, branch_command};
 use crate::experiment::Experiments;
 use crate::identity::{Known, Refusal, RunKey, option};
-use crate::origin::{Origin, check_arguments, resolve};
+use crate::origin::{Origin, Resolved};
 use crate::request::TrainRequest;
 use crate::settings::Settings;
 
@@ -17,12 +17,7 @@ use crate::settings::Settings;
 ///
 /// [`TrainError`] for a request whose settings, preset, experiment or base cannot be used.
 pub fn settings(experiments: &Experiments, request: &TrainRequest) -> Result<Settings, TrainError> {
-    check_arguments(request)?;
-    let reader = ObjectReader::open(&request.root)?;
-    let origin = Origin::find(&reader, request)?;
-    let experiment = experiments.find(origin.experiment(request))?;
-    origin.check_experiment(experiment.name())?;
-    Ok(resolve(request, experiment.as_ref(), &origin)?)
+    Ok(Resolved::new(experiments, request)?.settings)
 }
 
 /// Says why a run may not go on, with the command that begins a branch instead.

@@ -1,5 +1,7 @@
 //! Where a run comes from: the checkpoint of a base, and the settings that follow from it.
 
+use std::sync::Arc;
+
 use waycairn_dag::Node;
 use waycairn_durable::Digest;
 use waycairn_store::ObjectReader;
@@ -7,7 +9,7 @@ use waycairn_store::ObjectReader;
 use crate::checkpoint::{Checkpoint, Depth};
 use crate::data::{DataError, Fingerprint, Reading, Source, Split, TextData, Vocabulary};
 use crate::error::TrainError;
-use crate::experiment::AnyExperiment;
+use crate::experiment::{AnyExperiment, Experiments};
 use crate::identity::{NO_BASE, RunKey, Wish};
 use crate::known::known_runs;
 use crate::request::{Base, TrainRequest};
@@ -28,6 +30,26 @@ pub(crate) enum Origin {
         checkpoint: Box<Checkpoint>,
         key: Option<RunKey>,
     },
+}
+
+/// What follows from a request alone, before anything is locked or written.
+pub(crate) struct Resolved {
+    pub(crate) reader: ObjectReader,
+    pub(crate) origin: Origin,
+    pub(crate) experiment: Arc<dyn AnyExperiment>,
+    pub(crate) settings: Settings,
+}
+
+impl Resolved {
+    pub(crate) fn new(experiments: &Experiments, request: &TrainRequest) -> Result<Self, TrainError> {
+        check_arguments(request)?;
+        let reader = ObjectReader::open(&request.root)?;
+        let origin = Origin::find(&reader, request)?;
+        let experiment = experiments.find(origin.experiment(request))?;
+        origin.check_experiment(experiment.name())?;
+        let settings = resolve(request, experiment.as_ref(), &origin)?;
+        Ok(Self { reader, origin, experiment, settings })
+    }
 }
 
 impl Origin {
@@ -154,7 +176,7 @@ impl Origin {
 }
 
 /// Refuses arguments that contradict each other.
-pub(crate) fn check_arguments(request: &TrainRequest) -> Result<(), TrainError> {
+fn check_arguments(request: &TrainRequest) -> Result<(), TrainError> {
     let usage =
         |what: &str, next: &str| Err(TrainError::Usage { what: what.to_owned(), next: next.to_owned() });
     if request.base != Base::None && request.preset.is_some() {
@@ -185,7 +207,7 @@ pub(crate) fn base_settings(
 }
 
 /// Lays preset or base, file, `--text` and `--set` over the defaults.
-pub(crate) fn resolve(
+fn resolve(
     request: &TrainRequest,
     experiment: &dyn AnyExperiment,
     origin: &Origin,

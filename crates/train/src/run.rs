@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use waycairn_dag::Node;
 use waycairn_durable::{FileLock, LockError, create_dir_all, ensure_format};
-use waycairn_store::{ObjectReader, ObjectStore, StoreOptions};
+use waycairn_store::{ObjectStore, StoreOptions};
 
 use crate::checkpoint::{Checkpoint, Depth, JOB_VERSION, JobFile};
 use crate::device::{self, Compute};
@@ -18,7 +18,7 @@ use crate::job::{Job, Mode, new_nonce};
 use crate::known::known_runs;
 use crate::launch::Launch;
 use crate::memory;
-use crate::origin::{Origin, check_arguments, fingerprint, open_data, resolve};
+use crate::origin::{Resolved, fingerprint, open_data};
 use crate::prepare::Preparing;
 use crate::progress::{Event, Progress};
 use crate::request::{Status, TrainReport, TrainRequest};
@@ -63,13 +63,8 @@ fn launch(
     let begin = Instant::now();
     let compute = Compute::choose(&request.device)?;
     let threads = device::threads(request.threads)?;
-    check_arguments(request)?;
-    let reader = ObjectReader::open(&request.root)?;
-    let origin = Origin::find(&reader, request)?;
-    let experiment = experiments.find(origin.experiment(request))?;
+    let Resolved { reader, origin, experiment, settings } = Resolved::new(experiments, request)?;
     let experiment = experiment.as_ref();
-    origin.check_experiment(experiment.name())?;
-    let settings = resolve(request, experiment, &origin)?;
     let rhythm = Rhythm::new(&settings)?;
     // Refused now rather than when the first checkpoint is saved.
     Retention::new(&settings)?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use waycairn_store::Scalar;
+use waycairn_store::{ObjectReader, Scalar};
 
 use super::*;
 use crate::error::TrainError;
