@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use rayon::prelude::*;
 use serde::Serialize;
-use waycairn_durable::{FileLock, delete_aside, fault, is_temporary, set_aside, sync_folder};
+use waycairn_durable::{FileLock, delete_aside, fault, is_temporary, set_aside, sync_folder, time};
 
 use crate::cache::Cache;
 use crate::listing::{Kind, Listed, Listing};
@@ -288,8 +288,7 @@ fn take_name(cache: &Cache, decision: &Decision) -> Result<Option<PathBuf>, Cach
 /// Says whether an entry is another one than the plan saw: removed, and built again.
 fn has_changed(path: &Path, modified: i64) -> bool {
     let now = path.symlink_metadata().and_then(|metadata| metadata.modified());
-    let nanos = now.ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|age| age.as_nanos());
-    nanos != u128::try_from(modified).ok()
+    now.ok().map(time::from_system) != Some(modified)
 }
 
 /// Is a number of things, of their files and of their bytes.

@@ -5,10 +5,9 @@ use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rayon::prelude::*;
-use waycairn_durable::is_temporary;
+use waycairn_durable::{is_temporary, time};
 
 use crate::CacheError;
 use crate::cache::Cache;
@@ -209,7 +208,5 @@ impl Sum {
 }
 
 fn nanos(metadata: &Metadata) -> io::Result<i64> {
-    let modified: SystemTime = metadata.modified()?;
-    let nanos = |duration: std::time::Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
-    Ok(modified.duration_since(UNIX_EPOCH).map_or_else(|before| -nanos(before.duration()), nanos))
+    Ok(time::from_system(metadata.modified()?))
 }

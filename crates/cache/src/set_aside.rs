@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use waycairn_durable::{rename, time};
 
@@ -36,15 +35,8 @@ impl Cache {
 
 /// Makes a folder as young as it is under its new name: its day begins now.
 pub(crate) fn touch(path: &Path) {
-    let now = system_time(time::now_nanos());
+    let now = time::to_system(time::now_nanos());
     if let Err(error) = File::open(path).and_then(|folder| folder.set_modified(now)) {
         tracing::debug!(path = %path.display(), %error, "the time of a folder stays");
     }
-}
-
-/// Nanoseconds since 1970 as the time of a file.
-pub(crate) fn system_time(nanos: i64) -> SystemTime {
-    let distance = Duration::from_nanos(nanos.unsigned_abs());
-    let time = if nanos < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
-    time.unwrap_or(UNIX_EPOCH)
 }

@@ -1,6 +1,6 @@
 //! The clock of the machine, and times as text.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const NANOS_A_SECOND: i64 = 1_000_000_000;
 const SECONDS_A_DAY: i64 = 86_400;
@@ -14,8 +14,22 @@ const MONTH_DAYS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 pub fn now_nanos() -> i64 {
     #[expect(clippy::disallowed_methods, reason = "the one door to it")]
     let now = SystemTime::now();
-    let nanos = |duration: std::time::Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
-    now.duration_since(UNIX_EPOCH).map_or_else(|before| -nanos(before.duration()), nanos)
+    from_system(now)
+}
+
+/// Turns a time of the operating system, that of a file say, into nanoseconds since 1970.
+#[must_use]
+pub fn from_system(time: SystemTime) -> i64 {
+    let nanos = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+    time.duration_since(UNIX_EPOCH).map_or_else(|before| -nanos(before.duration()), nanos)
+}
+
+/// Turns nanoseconds since 1970 into a time of the operating system; 1970 itself where that has none so far away.
+#[must_use]
+pub fn to_system(nanos: i64) -> SystemTime {
+    let distance = Duration::from_nanos(nanos.unsigned_abs());
+    let time = if nanos < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
+    time.unwrap_or(UNIX_EPOCH)
 }
 
 /// Shows nanoseconds since 1970 as RFC 3339 in UTC with microseconds, cutting off what is below.
@@ -80,6 +94,14 @@ mod tests {
         assert_eq!(rfc3339_micros(-1), "1969-12-31T23:59:59.999999Z");
         assert_eq!(rfc3339_micros(i64::MAX), "2262-04-11T23:47:16.854775Z");
         assert_eq!(rfc3339_micros(i64::MIN), "1677-09-21T00:12:43.145224Z");
+    }
+
+    #[test]
+    fn times_of_files_come_back() {
+        for nanos in [0, 1, -1, 1_700_000_000_123_456_789, -1_700_000_000_123_456_789] {
+            assert_eq!(from_system(to_system(nanos)), nanos);
+        }
+        assert_eq!(to_system(0), UNIX_EPOCH);
     }
 
     #[test]

@@ -19,13 +19,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
 use waycairn_dag::Node;
-use waycairn_durable::time::now_nanos;
-use waycairn_durable::{self as durable, Durability, StagedFile, fault};
+use waycairn_durable::{self as durable, Durability, StagedFile, fault, time};
 
 use crate::error::StoreError;
 use crate::merge::Merge;
@@ -92,7 +91,7 @@ pub(crate) fn compact(values: &Path, names: &[String]) -> CompactReport {
             }
         }
     }
-    let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from(now_nanos()).unwrap_or_default());
+    let now = time::to_system(time::now_nanos());
     delete_retired(values, now, &mut report);
     match durable::reap(values, TEMPORARY_AGE, now) {
         Ok(reaped) => report.deleted += reaped.len() as u64,
@@ -236,7 +235,7 @@ fn hide(path: &Path) -> Result<(), StoreError> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
     // The grace counts from now, not from when the part was written. Without the touch, which some file
     // systems refuse, a reader may find the source deleted early; it then lists the folder again.
-    let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from(now_nanos()).unwrap_or_default());
+    let now = time::to_system(time::now_nanos());
     if let Err(error) = File::open(path).and_then(|file| file.set_modified(now)) {
         tracing::debug!(part = name, error = %error, "the time of a compacted part cannot be set");
     }

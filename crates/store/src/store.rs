@@ -4,14 +4,13 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use waycairn_dag::Node;
-use waycairn_durable::time::now_nanos;
-use waycairn_durable::{self as durable, ensure_format, fault, read_format};
+use waycairn_durable::{self as durable, ensure_format, fault, read_format, time};
 
 use crate::batch::Launch;
 use crate::blob::{Blobs, CHECKPOINT_ENTRY, StagedEntry, blobs_folder, check_inside, check_name};
@@ -283,7 +282,7 @@ impl ObjectStore {
             if !marked.contains(&node) {
                 removed += u64::from(self.remove_unmarked_checkpoint(&node)?);
             }
-            let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from(now_nanos()).unwrap_or_default());
+            let now = time::to_system(time::now_nanos());
             for path in durable::reap(&self.blobs.node_folder(&node), TEMPORARY_AGE, now)? {
                 tracing::debug!(path = %path.display(), "removed what a dead process left");
             }

@@ -121,7 +121,7 @@ fn store_3_old_sources_go_with_a_later_compaction() {
 fn store_3_the_grace_counts_from_the_compaction() {
     let root = TempDir::new().unwrap();
     let store = store(&root, &[&[0], &[1]]);
-    let old = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let old = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     for part in testkit::parts(root.path()) {
         File::open(part).unwrap().set_modified(old).unwrap();
     }

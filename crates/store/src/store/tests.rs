@@ -609,11 +609,7 @@ fn store_7_old_half_written_files_of_a_run_are_removed() {
     let folder = folder(&root, &node(5));
     for (name, age) in [(".tmp-1-old", 25), (".tmp-1-young", 1)] {
         let file = fs::OpenOptions::new().write(true).create_new(true).open(folder.join(name)).unwrap();
-        file.set_modified(
-            std::time::SystemTime::UNIX_EPOCH + Duration::from_nanos(now_nanos().cast_unsigned())
-                - Duration::from_secs(age * 3600),
-        )
-        .unwrap();
+        file.set_modified(time::to_system(time::now_nanos()) - Duration::from_secs(age * 3600)).unwrap();
     }
     store.remove_unmarked_checkpoints("a.b.run", "0123456789abcdef").unwrap();
     assert_eq!(names(&folder), [".tmp-1-young", "checkpoint", "nodespec.json"]);
