@@ -8,6 +8,9 @@ use std::{
 
 use waycairn_dag::Node;
 use waycairn_store::{Expr, ObjectReader, ObjectStore, Scalar, StoreOptions};
+use waycairn_tests::Root;
+
+use crate::program;
 
 const BATCHES: u64 = 6;
 const RECORDS: u64 = 50;
@@ -109,4 +112,45 @@ fn two_copies_of_a_root_merge_by_copying_files() {
     let row = reader.node(&node("shared-run", 3)).expect("an answer").expect("the node");
     assert!(row.fields.contains_key("only/0") && row.fields.contains_key("only/1"), "{:?}", row.fields);
     assert_eq!(records(&reader).len() as u64, 2 * BATCHES * RECORDS);
+}
+
+#[test]
+fn branches_keep_their_bases_while_the_run_withdraws() {
+    const BRANCHES: usize = 6;
+    let root = Root::new(program());
+    let small = ["--threads", "1", "--set", "model.width=16", "--set", "eval_every=off"];
+    let trunk = ["train", "--name", "trunk", "--steps", "100000", "--set", "checkpoint_every=1"];
+    let words = [&trunk[..], &small[..], &["--set", "keep_last=1"]].concat();
+    let quiet = |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut trainer = quiet(&mut root.command(&words)).expect("a launch");
+    let reader = ObjectReader::open(&root.path()).expect("a reader");
+    let newest = || {
+        let run = reader.runs_of("trunk").ok()?.into_iter().next()?;
+        run.last.at(*run.checkpoints.last()?).ok()
+    };
+    let mut bases = Vec::new();
+    for attempt in 0..60 {
+        if bases.len() == BRANCHES {
+            break;
+        }
+        let Some(base) = newest() else {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            continue;
+        };
+        let (name, steps) = (format!("branch-{attempt}"), (base.seq() + 2).to_string());
+        let base_text = base.to_string();
+        let branch = ["train", "--branch", &base_text, "--name", &name, "--steps", &steps];
+        let run = root.run(&[&branch[..], &["--threads", "1", "--set", "keep_last=off"]].concat());
+        match run.status {
+            Some(0) => bases.push(base),
+            // It went before it was opened, and that is what is said.
+            _ => run.fails_with(1, &["checkpoint", "the nearest with one"]),
+        }
+    }
+    trainer.kill().expect("kill -9");
+    trainer.wait().expect("wait");
+    assert!(bases.len() >= 2, "{} branches began", bases.len());
+    for base in bases {
+        assert!(reader.checkpoint(&base).expect("an answer").is_some(), "{base} lost its checkpoint");
+    }
 }

@@ -23,7 +23,7 @@
 //! - `DURABLE-3`: a lost race is no error and harms nothing: the first committer's bytes stay
 //!   ([`Committed::Raced`]).
 //! - `DURABLE-4`: a lock ends with its process, however that ends; a lock file is never deleted; a look at a lock
-//!   never makes another process fail to take it.
+//!   never makes another process fail to take it; shared locks keep the exclusive one away and not each other.
 //! - `DURABLE-5`: a root of a newer format is refused, with the versions and the way out, before anything in it is
 //!   read or written.
 //!
@@ -71,7 +71,7 @@ pub use commit::{Committed, Durability, Revocable, StagedDir, StagedFile, write_
 pub use digest::{Digest, DigestWriter, Hasher};
 pub use error::{CommitError, DigestError, LockError, MapError, ReadError, VersionError};
 pub use folder::{create_dir_all, delete_aside, remove_dir_all, remove_file, rename, set_aside, sync_folder};
-pub use lock::{FileLock, Holder};
+pub use lock::{FileLock, Holder, SharedLock};
 pub use map::{FileMap, FileMapMut};
 pub use temporary::{is_temporary, reap};
 pub use version::{FormatVersion, ensure_format, read_format};

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LockError, time};
 
+mod shared;
+
+pub use shared::SharedLock;
+
 /// A holder's text is one line of at most this many bytes.
 const HOLDER_BYTES: u64 = 4096;
 

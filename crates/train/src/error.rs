@@ -74,6 +74,14 @@ pub enum TrainError {
         /// Nodes with one, the nearest first.
         nearest: Vec<Node>,
     },
+    /// The node's checkpoint was withdrawn while it was read.
+    #[error("the checkpoint of `{node}` was withdrawn meanwhile: its run does not keep it")]
+    Withdrawn {
+        /// The node.
+        node: Node,
+        /// Nodes with one, the nearest first.
+        nearest: Vec<Node>,
+    },
     /// Another process trains this run.
     #[error("the run `{name}` is being trained by {}", holder_text(holder.as_ref()))]
     Busy {
@@ -198,7 +206,7 @@ impl TrainError {
             Self::Store(_) | Self::Record(_) | Self::Query(_) | Self::Save(_) | Self::Job(_) => "store",
             Self::Checkpoint { source, .. } if source.is_damage() => "corrupt",
             Self::Checkpoint { .. } | Self::OtherExperiment { .. } => "checkpoint",
-            Self::NoCheckpoint { .. } => "no_checkpoint",
+            Self::NoCheckpoint { .. } | Self::Withdrawn { .. } => "no_checkpoint",
             Self::Busy { .. } | Self::Lock(_) => "busy",
             Self::Refused { .. } | Self::NothingToDo { .. } => "refused",
             Self::NotFinite { .. } | Self::NotFiniteWeights { .. } => "not_finite",
@@ -239,10 +247,10 @@ impl TrainError {
                 }
                 None => Some("use `--partial` to take what fits and begin the rest anew".to_owned()),
             },
-            Self::NoCheckpoint { nearest, .. } if nearest.is_empty() => {
+            Self::NoCheckpoint { nearest, .. } | Self::Withdrawn { nearest, .. } if nearest.is_empty() => {
                 Some("no node near it has one; list them with `waycairn nodes`".to_owned())
             }
-            Self::NoCheckpoint { nearest, .. } => {
+            Self::NoCheckpoint { nearest, .. } | Self::Withdrawn { nearest, .. } => {
                 let names: Vec<String> = nearest.iter().take(3).map(|node| format!("`{node}`")).collect();
                 Some(format!("the nearest with one: {}", names.join(", ")))
             }

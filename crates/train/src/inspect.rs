@@ -11,12 +11,14 @@ use waycairn_analysis_host::{
     SettingsError as AnalysisSettingsError, TensorView,
 };
 use waycairn_dag::Node;
+use waycairn_durable::SharedLock;
 use waycairn_store::{Attachment, NodeView, ObjectReader, ObjectStore, Scalar, StoreOptions};
 
 use crate::checkpoint::Depth;
 use crate::device::Compute;
 use crate::error::{TrainError, chain};
 use crate::experiment::Experiments;
+use crate::hold::hold;
 use crate::job::new_nonce;
 use crate::past::{PastNode, Texts};
 use crate::restore;
@@ -121,7 +123,12 @@ pub fn analyze(
         let provenance = analysis.provenance(&settings).map_err(usage)?;
         tasks.push(Task { analysis, settings, provenance });
     }
+    let mut holds: Vec<(&Node, Option<SharedLock>)> = Vec::new();
     for node in &request.at {
+        // Until everything is attached: the first look and the last may be hours apart.
+        if !holds.iter().any(|(held, _)| held.same_run(node)) {
+            holds.push((node, hold(&request.root, node)?));
+        }
         if reader.checkpoint(node)?.is_none() {
             return Err(TrainError::NoCheckpoint {
                 nearest: reader.nearest_checkpoints(node)?,
@@ -146,6 +153,7 @@ pub fn analyze(
     };
     let outcomes: Vec<Vec<AnalyzeOutcome>> = request.at.par_iter().map(|node| bench.node(node)).collect();
     let closed = store.close();
+    drop(holds);
     closed?;
     Ok(outcomes.into_iter().flatten().collect())
 }

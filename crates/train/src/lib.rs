@@ -28,6 +28,8 @@
 //! - **TRAIN-4**: no parameter is restored without its optimizer state unless the user asks for that.
 //! - **TRAIN-5**: a checkpoint is withdrawn only when the settings keep it no longer and a newer one is complete;
 //!   the newest, bases of branches and nodes with artifacts keep theirs, and no recorded value changes.
+//! - **TRAIN-6**: no checkpoint is withdrawn between its opening and the record that keeps it: that of a branch, or
+//!   what an analysis attaches.
 //!
 //! # A run
 //!
@@ -59,6 +61,7 @@ mod explain;
 mod export;
 mod generator;
 mod gpt;
+mod hold;
 mod identity;
 mod inspect;
 mod job;

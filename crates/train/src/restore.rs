@@ -7,16 +7,19 @@ use waycairn_store::ObjectReader;
 
 use crate::checkpoint::{Checkpoint, CheckpointError, Depth};
 use crate::error::TrainError;
+use crate::hold::hold;
 use crate::learner::{Learner, Saved};
 use crate::weights::Mismatch;
 
-/// Opens the checkpoint of a node and checks its files.
+/// Opens the checkpoint of a node and checks its files. As long as it lives no checkpoint of that run is withdrawn.
 ///
 /// # Errors
 ///
-/// [`TrainError::NoCheckpoint`] with the nearest nodes that have one; [`TrainError::Checkpoint`]
-/// with the fault and the nearest older node whose checkpoint is whole.
+/// [`TrainError::NoCheckpoint`] with the nearest nodes that have one, [`TrainError::Withdrawn`] where it went while
+/// it was read; [`TrainError::Checkpoint`]
+/// with the fault and the nearest older node whose checkpoint is whole; [`TrainError::Lock`].
 pub(crate) fn open(reader: &ObjectReader, node: &Node, depth: Depth) -> Result<Checkpoint, TrainError> {
+    let hold = hold(reader.root(), node)?;
     let Some(folder) = reader.checkpoint(node)? else {
         return Err(TrainError::NoCheckpoint {
             nearest: reader.nearest_checkpoints(node)?,
@@ -31,7 +34,7 @@ pub(crate) fn open(reader: &ObjectReader, node: &Node, depth: Depth) -> Result<C
         let what = format!("it belongs to another node, `{}`", checkpoint.manifest().node);
         Err(CheckpointError::Malformed { path: folder.clone(), what })
     });
-    checkpoint.map_err(|source| damaged(reader, node, source))
+    checkpoint.map(|checkpoint| checkpoint.held(hold)).map_err(|source| damaged(reader, node, source))
 }
 
 /// Puts a checkpoint's weights and, where wanted, its optimizer state into a learner.
@@ -82,7 +85,13 @@ fn fill(checkpoint: &Checkpoint, learner: &mut dyn Learner, want: Want) -> Resul
     Ok(mismatch)
 }
 
-fn damaged(reader: &ObjectReader, node: &Node, source: CheckpointError) -> TrainError {
+/// A checkpoint that cannot be read was withdrawn meanwhile, or else it is damaged.
+pub(crate) fn damaged(reader: &ObjectReader, node: &Node, source: CheckpointError) -> TrainError {
+    let marked = reader.query().node(node).checkpoint().count();
+    if marked.is_ok_and(|marked| marked.value == 0) {
+        let nearest = reader.nearest_checkpoints(node).unwrap_or_default();
+        return TrainError::Withdrawn { node: node.clone(), nearest };
+    }
     TrainError::Checkpoint {
         older: older(reader, node).map(Box::new),
         node: node.clone(),

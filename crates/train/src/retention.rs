@@ -7,8 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use waycairn_dag::Node;
-use waycairn_store::{ObjectStore, QueryError, Scalar, StoreError};
+use waycairn_store::{ObjectStore, QueryError, Scalar};
 
+use crate::error::TrainError;
+use crate::hold;
 use crate::schema::Value;
 use crate::settings::{Settings, SettingsError};
 
@@ -146,18 +148,29 @@ impl Retention {
     }
 
     /// Withdraws the checkpoints of a run that no rule keeps, after one was saved at `node` by step `step`.
-    /// Returns the nodes that lost theirs.
+    /// Returns the nodes that lost theirs: none while somebody reads a checkpoint of the run, and then the next save
+    /// tries again.
     ///
     /// # Errors
     ///
-    /// [`StoreError`]; the run is as good as before, and the next save tries again.
-    pub(crate) fn apply(&self, store: &ObjectStore, node: &Node, step: u64) -> Result<Vec<Node>, StoreError> {
+    /// [`TrainError::Query`], [`TrainError::Store`], [`TrainError::Lock`]; the run is as good as before, and the next
+    /// save tries again.
+    pub(crate) fn apply(&self, store: &ObjectStore, node: &Node, step: u64) -> Result<Vec<Node>, TrainError> {
         if self.is_off() {
             return Ok(Vec::new());
         }
         let candidates = self.candidates(store, node, step)?;
+        let excess = self.excess(&candidates);
+        if excess.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Before it is asked what is recorded: who opened a checkpoint earlier has recorded by then, or holds.
+        let Some(_alone) = hold::alone(store.root(), node)? else {
+            tracing::debug!(node = %node, "checkpoints of the run are being read, so none is withdrawn now");
+            return Ok(Vec::new());
+        };
         let mut withdrawn = Vec::new();
-        for seq in self.excess(&candidates) {
+        for seq in excess {
             if let Ok(node) = node.at(seq)
                 && !is_held(store, &node)?
             {

@@ -13,6 +13,7 @@ use crate::device::{self, Compute};
 use crate::error::TrainError;
 use crate::experiment::Experiments;
 use crate::explain::{carried, other_settings, refused};
+use crate::hold;
 use crate::identity::{Known, Plan, Reason, RunKey, decide, option, quote};
 use crate::job::{Job, Mode, new_nonce};
 use crate::known::known_runs;
@@ -93,7 +94,7 @@ fn launch(
         Plan::Again { nonce } => (from_base(), nonce),
         Plan::Continue { nonce, seq } => (Mode::Resume(Node::new(&name, &nonce, seq)?), nonce),
     };
-    let checkpoint = match &mode {
+    let mut checkpoint = match &mode {
         Mode::Fresh => None,
         Mode::Branch(node) | Mode::Resume(node) => Some(match origin.into_checkpoint_of(node) {
             Some(checkpoint) => checkpoint,
@@ -123,6 +124,10 @@ fn launch(
     stop.guard(&store);
     // The lock is ours: whoever left a checkpoint without its marker is gone.
     store.remove_unmarked_checkpoints(&name, &nonce)?;
+    if !Retention::new(&settings)?.is_off() {
+        hold::announce(&request.root, &Node::new(&name, &nonce, 0)?)?;
+    }
+    let first = !matches!(mode, Mode::Resume(_));
     let mut job = Job::new(Arc::clone(&store), &name, &nonce);
     let preparing = Preparing {
         reader: &reader,
@@ -136,6 +141,8 @@ fn launch(
         checkpoint: checkpoint.as_ref(),
     };
     job.setup(&mode, |mode| preparing.state(mode, progress))?;
+    // A run that goes on must be able to withdraw its own checkpoints.
+    let hold = checkpoint.as_mut().filter(|_| first).and_then(Checkpoint::take_hold);
     drop(checkpoint);
 
     let job_file = JobFile {
@@ -164,9 +171,9 @@ fn launch(
         eager: compute.is_eager(),
         deadline: request.max_time.and_then(|time| begin.checked_add(time)),
         stop,
+        hold,
         progress,
     };
-    let first = !matches!(mode, Mode::Resume(_));
     let ended = Trainer::new(job, tools).and_then(|trainer| trainer.run(first));
     // What was recorded before an error is kept as well, so the error comes second. A launch that was told to
     // stop may be killed soon: it leaves its parts as they are.

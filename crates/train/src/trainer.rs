@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use waycairn_dag::Node;
+use waycairn_durable::SharedLock;
 use waycairn_store::{RecordError, Scalar};
 
 use crate::checkpoint::{Contents, JobFile, LoaderState, ScheduleState, State};
@@ -76,6 +77,8 @@ pub(crate) struct Tools<'a> {
     pub(crate) eager: bool,
     pub(crate) deadline: Option<Instant>,
     pub(crate) stop: &'a Stop,
+    /// Keeps the base of a branch until the branch is recorded.
+    pub(crate) hold: Option<SharedLock>,
     pub(crate) progress: &'a mut dyn Progress,
 }
 
@@ -222,6 +225,8 @@ impl<'a> Trainer<'a> {
         ];
         self.job.store().value(&node, &fields)?;
         self.job.store().flush()?;
+        // From here on the record keeps the base.
+        self.tools.hold = None;
         Ok(())
     }
 

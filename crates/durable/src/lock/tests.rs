@@ -194,3 +194,27 @@ fn file_systems_without_locks_are_told_from_broken_ones() {
     assert!(matches!(answer_of(io::ErrorKind::Interrupted.into()), LockError::Io { .. }));
     assert!(!answer(Err(TryLockError::WouldBlock), path).unwrap());
 }
+
+#[test]
+fn durable_4_shared_locks_keep_the_exclusive_one_away_and_not_each_other() {
+    let root = tempfile::tempdir().unwrap();
+    let path = lock_path(&root);
+    assert!(SharedLock::acquire(&path, Duration::ZERO).unwrap().is_none());
+    assert!(!path.exists(), "taking it makes no file");
+    let exclusive = FileLock::try_acquire(&path).unwrap();
+    let error = SharedLock::acquire(&path, Duration::from_millis(20)).unwrap_err();
+    assert!(matches!(&error, LockError::Busy { holder: Some(holder), .. } if holder.pid == std::process::id()));
+    // It waits for the end of the exclusive one.
+    let shared = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| SharedLock::acquire(&path, Duration::from_secs(60)).unwrap().unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+        drop(exclusive);
+        waits.join().unwrap()
+    });
+    let other = SharedLock::acquire(&path, Duration::ZERO).unwrap().unwrap();
+    assert!(matches!(FileLock::try_acquire(&path), Err(LockError::Busy { .. })));
+    drop(shared);
+    assert!(matches!(FileLock::try_acquire(&path), Err(LockError::Busy { .. })));
+    drop(other);
+    let _free = FileLock::try_acquire(&path).unwrap();
+}

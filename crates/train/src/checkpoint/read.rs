@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
 use serde::de::DeserializeOwned;
-use waycairn_durable::{Digest, FileMap, MapError};
+use waycairn_durable::{Digest, FileMap, MapError, SharedLock};
 
 use super::error::CheckpointError;
 use super::files::{CONFIG, JOB, LISTED, MANIFEST, MODEL, OPTIMIZER, RNG, STATE, TOKENIZER};
@@ -31,6 +31,8 @@ pub(crate) struct Checkpoint {
     job: JobFile,
     vocabulary: Vocabulary,
     config: String,
+    /// Keeps it from being withdrawn.
+    hold: Option<SharedLock>,
 }
 
 impl Checkpoint {
@@ -74,6 +76,7 @@ impl Checkpoint {
             manifest,
             state,
             job,
+            hold: None,
         };
         checkpoint.check_rng()?;
         Ok(checkpoint)
@@ -93,6 +96,16 @@ impl Checkpoint {
                 format!("it should hold the seed and step {}", self.state.step),
             )),
         }
+    }
+
+    /// Keeps what holds it for as long as it lives.
+    pub(crate) fn held(self, hold: Option<SharedLock>) -> Self {
+        Self { hold, ..self }
+    }
+
+    /// Takes out what holds it.
+    pub(crate) fn take_hold(&mut self) -> Option<SharedLock> {
+        self.hold.take()
     }
 
     pub(crate) fn folder(&self) -> &Path {

@@ -134,3 +134,75 @@ fn train_5_a_rule_that_can_keep_nothing_is_refused_at_once() {
     assert!(matches!(error, TrainError::Settings(SettingsError::BadValue { .. })), "{error}");
     assert!(!rig.root("a").exists());
 }
+
+/// Names of the lock files by which readers hold the checkpoints of a run.
+fn hold_files(root: &Path) -> usize {
+    let names = std::fs::read_dir(root.join("locks")).unwrap();
+    names.filter(|name| name.as_ref().unwrap().file_name().to_string_lossy().starts_with("hold-")).count()
+}
+
+#[test]
+fn train_6_an_open_checkpoint_is_withdrawn_after_it_is_let_go() {
+    let rig = Rig::new();
+    let request = rig.request("a", &[("steps", "12"), ("keep_last", "1")]);
+    let root = rig.root("a");
+    let base = run_until(&request, 2);
+    let reader = ObjectReader::open(&root).unwrap();
+    let open = restore::open(&reader, &base.node, Depth::Whole).unwrap();
+    let more = run_until(&request, 5);
+    assert_eq!(folders(&root, &more), [1, 3, 4], "nothing of the run goes while one of its checkpoints is read");
+    assert_eq!(hold_files(&root), 1);
+    drop(open);
+    let rest = run(&request);
+    assert_eq!(folders(&root, &rest), [11]);
+    let error = restore::open(&reader, &base.node, Depth::Whole).unwrap_err();
+    assert!(matches!(error, TrainError::NoCheckpoint { .. }), "{error:?}");
+
+    // A run that withdraws nothing has no such file, and reading makes none.
+    let all = run(&rig.request("all", &[]));
+    let reader = ObjectReader::open(&rig.root("all")).unwrap();
+    drop(restore::open(&reader, &all.node, Depth::Whole).unwrap());
+    assert_eq!(hold_files(&rig.root("all")), 0);
+}
+
+#[test]
+fn train_6_a_branch_holds_its_base_until_it_is_recorded() {
+    let rig = Rig::new();
+    let root = rig.root("a");
+    let base = run_until(&rig.request("a", &[("steps", "12"), ("keep_last", "1")]), 2).node;
+    let mut branch = rig.request("a", &[("steps", "5")]);
+    branch.name = Some("branch".to_owned());
+    branch.base = Base::Branch(base.clone());
+    let mut seen = Vec::new();
+    let mut progress = |event: &Event<'_>| {
+        let free = || hold::alone(&root, &base).unwrap().is_some();
+        let recorded = || {
+            let view = ObjectReader::open(&root).unwrap().node(&base).unwrap().unwrap();
+            view.children.iter().any(|child| child.name() == "branch")
+        };
+        match event {
+            Event::Started { .. } => seen.push((free(), recorded())),
+            Event::Step { step: 3, .. } => seen.push((free(), recorded())),
+            _ => {}
+        }
+    };
+    train(&crate::experiments![Gpt], &branch, &Stop::new(), &mut progress).unwrap();
+    assert_eq!(seen, [(false, false), (true, true)]);
+}
+
+#[test]
+fn a_checkpoint_that_went_while_it_was_read_is_not_called_damaged() {
+    use crate::checkpoint::CheckpointError;
+    let rig = Rig::new();
+    let report = run(&rig.request("a", &[("keep_last", "1")]));
+    let reader = ObjectReader::open(&rig.root("a")).unwrap();
+    let fault = |seq| {
+        let missing = CheckpointError::Missing { path: "manifest.json".into() };
+        restore::damaged(&reader, &report.node.at(seq).unwrap(), missing)
+    };
+    let gone = fault(3);
+    assert_eq!(gone.code(), "no_checkpoint");
+    assert!(gone.to_string().ends_with(":3` was withdrawn meanwhile: its run does not keep it"), "{gone}");
+    assert_eq!(gone.next().unwrap(), format!("the nearest with one: `{}`", report.node));
+    assert_eq!(fault(5).code(), "corrupt");
+}
