@@ -194,6 +194,7 @@ impl TrainError {
             // A file that cannot be read, or a checkpoint's settings that lack something, are no wrong usage.
             Self::Settings(
                 SettingsError::Unreadable { .. }
+                | SettingsError::TooLong { .. }
                 | SettingsError::NotCanonical(_)
                 | SettingsError::Absent { .. },
             ) => "settings",

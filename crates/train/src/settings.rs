@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use waycairn_durable::Digest;
 
 use crate::schema::{Key, Value};
+
+/// Bytes of a settings file that are read at most.
+const LONGEST_FILE: u64 = 4 << 20;
 
 /// A named set of values, laid over the defaults before anything else.
 #[derive(Clone, Debug)]
@@ -85,11 +89,10 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// [`SettingsError::Unreadable`] when the file cannot be read, else as [`Self::with_toml`].
+    /// [`SettingsError::Unreadable`] and [`SettingsError::TooLong`] when the file cannot be read, else as
+    /// [`Self::with_toml`].
     pub fn with_file(self, path: &Path) -> Result<Self, SettingsError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
-        self.with_toml(&text, &format!("`{}`", path.display()))
+        self.with_toml(&read_file(path)?, &format!("`{}`", path.display()))
     }
 
     /// Lays TOML text over these settings; `origin` names it in errors.
@@ -398,6 +401,14 @@ pub enum SettingsError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The settings file has no end, or is no settings file.
+    #[error("the settings file `{}` has more than {limit} bytes", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that are read at most.
+        limit: u64,
+    },
     /// The settings have no RFC 8785 text.
     #[error("the settings have no canonical text")]
     NotCanonical(#[source] serde_json::Error),
@@ -425,8 +436,25 @@ impl SettingsError {
             }
             Self::NotToml { .. } => Some("correct the file there".to_owned()),
             Self::Unreadable { .. } => Some("check the path and its permissions".to_owned()),
+            Self::TooLong { .. } => Some("name a TOML file, as `--show-settings` writes one".to_owned()),
             Self::NotCanonical(_) | Self::Absent { .. } => None,
         }
+    }
+}
+
+/// Reads a settings file, to its end: it may be a pipe.
+///
+/// # Errors
+///
+/// [`SettingsError::Unreadable`]; [`SettingsError::TooLong`] for what has more bytes than any settings, as a device.
+pub(crate) fn read_file(path: &Path) -> Result<String, SettingsError> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path);
+    let read = file.and_then(|file| file.take(LONGEST_FILE + 1).read_to_string(&mut text));
+    match read {
+        Ok(read) if read as u64 <= LONGEST_FILE => Ok(text),
+        Ok(_) => Err(SettingsError::TooLong { path: path.to_owned(), limit: LONGEST_FILE }),
+        Err(source) => Err(SettingsError::Unreadable { path: path.to_owned(), source }),
     }
 }
 

@@ -14,8 +14,8 @@ pub enum DataError {
         /// The system's reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The path names a folder or a device.
-    #[error("`{}` is not a file", path.display())]
+    /// The path names a folder, a pipe or a device.
+    #[error("`{}` is not a regular file, and only the text of one can be trained on", path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -80,8 +80,9 @@ impl DataError {
     #[must_use]
     pub fn next(&self) -> Option<String> {
         let text = match self {
-            Self::Unreadable { .. } | Self::NotAFile { .. } => {
-                "give an existing text file with `--text FILE`".to_owned()
+            Self::Unreadable { .. } => "give an existing text file with `--text FILE`".to_owned(),
+            Self::NotAFile { .. } => {
+                "give a text file with `--text FILE`; write what comes through a pipe to one first".to_owned()
             }
             Self::Empty { .. } => "give a text with something in it".to_owned(),
             Self::TooShort { split, .. } => {

@@ -105,3 +105,22 @@ fn a_negative_zero_is_zero() {
     assert_eq!(one.digest().unwrap(), other.digest().unwrap());
     assert_eq!(other.get("weight_decay").unwrap().to_string(), one.get("weight_decay").unwrap().to_string());
 }
+
+#[cfg(unix)]
+#[test]
+fn a_settings_file_may_be_a_pipe_and_has_an_end() {
+    let error = base().with_file(Path::new("/dev/zero")).unwrap_err();
+    assert_eq!(error.to_string(), "the settings file `/dev/zero` has more than 4194304 bytes");
+    assert!(error.next().unwrap().contains("--show-settings"));
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let settings = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut pipe = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+            std::io::Write::write_all(&mut pipe, b"steps = 7\n").unwrap();
+        });
+        base().with_file(&pipe).unwrap()
+    });
+    assert_eq!(settings.integer("steps").unwrap(), 7);
+}
