@@ -11,6 +11,9 @@ use crate::origin::{Origin, Resolved};
 use crate::request::TrainRequest;
 use crate::settings::Settings;
 
+/// Differences that a notice names.
+const SHOWN: usize = 4;
+
 /// Returns the settings that a launch of this request would train with. Nothing is trained or written.
 ///
 /// # Errors
@@ -100,12 +103,15 @@ pub(crate) fn other_settings(
         let theirs = Settings::defaults(settings.schema().clone()).with_toml(&config, "its settings").ok()?;
         Some(settings.differences(&theirs))
     });
+    let differences = differences.unwrap_or_default();
     let mut shown: Vec<String> = differences
-        .unwrap_or_default()
         .iter()
-        .take(4)
+        .take(SHOWN)
         .map(|difference| format!("{} was {}, is {}", difference.path, difference.theirs, difference.ours))
         .collect();
+    if differences.len() > SHOWN {
+        shown.push(format!("and {} more", differences.len() - SHOWN));
+    }
     let based = theirs.filter(|theirs| theirs.base != key.base);
     let settled = theirs.is_some_and(|theirs| theirs.settings_sha256 == key.settings_sha256);
     let what = match (based, settled) {

@@ -426,7 +426,11 @@ impl SettingsError {
     pub fn next(&self) -> Option<String> {
         match self {
             Self::UnknownPath { nearest, .. } => {
-                nearest.as_ref().map(|path| format!("did you mean `{path}`?"))
+                let list = "`waycairn train --show-settings` lists them";
+                Some(nearest.as_ref().map_or_else(
+                    || list.to_owned(),
+                    |path| format!("did you mean `{path}`? {list}"),
+                ))
             }
             Self::BadValue { path, accepted, .. } => Some(format!("`{path}` takes {accepted}")),
             Self::Conflict { next, .. } => Some(next.clone()),

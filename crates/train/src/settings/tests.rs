@@ -33,9 +33,11 @@ fn a_later_layer_wins_over_an_earlier_one() {
 fn an_unknown_path_names_its_nearest() {
     let error = base().set("learning_rat", "1").unwrap_err();
     assert_eq!(error.to_string(), "--set: no setting has the path `learning_rat`");
-    assert_eq!(error.next().unwrap(), "did you mean `learning_rate`?");
+    assert_eq!(error.next().unwrap(), "did you mean `learning_rate`? `waycairn train --show-settings` lists them");
     let error = base().set("layers", "1").unwrap_err();
-    assert_eq!(error.next().unwrap(), "did you mean `model.layers`?");
+    assert!(error.next().unwrap().starts_with("did you mean `model.layers`? "));
+    let error = base().set("quite something else", "1").unwrap_err();
+    assert_eq!(error.next().unwrap(), "`waycairn train --show-settings` lists them");
     let error = base().with_toml("[analyses.x]\nevery = 1\n", "`f.toml`").unwrap_err();
     assert!(error.to_string().starts_with("`f.toml`: no setting has the path `analyses.x.every`"));
 }

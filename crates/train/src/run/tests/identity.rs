@@ -65,6 +65,15 @@ fn other_settings_and_fresh_make_new_runs_and_say_so() {
     assert!(!second.node.same_run(&first.node));
     assert_eq!(notices.len(), 1);
     assert!(notices[0].contains("learning_rate was 0.002, is 0.01"), "{notices:?}");
+    let many = [("clip", "1"), ("warmup", "0"), ("seed", "5"), ("accumulate", "1"), ("batch_size", "4")];
+    notices.clear();
+    let mut progress = |event: &Event<'_>| {
+        if let Event::Notice(text) = event {
+            notices.push((*text).to_owned());
+        }
+    };
+    train(&crate::experiments![Gpt], &rig.request("a", &many), &Stop::new(), &mut progress).unwrap();
+    assert!(notices[0].ends_with("; and 2 more)"), "{notices:?}");
     let mut fresh = rig.request("a", &[]);
     fresh.fresh = true;
     let third = run(&fresh);
