@@ -87,6 +87,7 @@ mod saver;
 mod schedule;
 mod schema;
 mod settings;
+mod stand_in;
 mod stop;
 mod trainer;
 mod weights;

@@ -1,5 +1,6 @@
 //! Where a run comes from: the checkpoint of a base, and the settings that follow from it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use waycairn_dag::Node;
@@ -14,12 +15,14 @@ use crate::identity::{NO_BASE, RunKey, Wish};
 use crate::known::known_runs;
 use crate::request::{Base, TrainRequest};
 use crate::restore;
-use crate::settings::{Schema, Settings, SettingsError};
+use crate::settings::{Schema, Settings, SettingsError, read_file};
+use crate::stand_in::StandIn;
 use crate::trainer::Rhythm;
 
 /// The checkpoint that settings, vocabulary and state are taken from.
 pub(crate) enum Origin {
     None,
+    /// Where the checkpoint of `node` cannot be used it is another one that has the same settings; see [`StandIn`].
     Branch {
         node: Node,
         checkpoint: Box<Checkpoint>,
@@ -44,20 +47,30 @@ impl Resolved {
     pub(crate) fn new(experiments: &Experiments, request: &TrainRequest) -> Result<Self, TrainError> {
         check_arguments(request)?;
         let reader = ObjectReader::open(&request.root)?;
-        let origin = Origin::find(&reader, request)?;
+        let overlay = Overlay::read(request)?;
+        let origin = Origin::find(&reader, request, experiments, &overlay)?;
         let experiment = experiments.find(origin.experiment(request))?;
         origin.check_experiment(experiment.name())?;
-        let settings = resolve(request, experiment.as_ref(), &origin)?;
+        let settings = resolve(request, experiment.as_ref(), &origin, &overlay)?;
         Ok(Self { reader, origin, experiment, settings })
     }
 }
 
 impl Origin {
-    pub(crate) fn find(reader: &ObjectReader, request: &TrainRequest) -> Result<Self, TrainError> {
+    fn find(
+        reader: &ObjectReader,
+        request: &TrainRequest,
+        experiments: &Experiments,
+        overlay: &Overlay,
+    ) -> Result<Self, TrainError> {
         match &request.base {
             Base::None => Ok(Self::None),
             Base::Branch(node) => {
-                let checkpoint = restore::open(reader, node, Depth::Whole)?;
+                let stand_in = |error| {
+                    let stand_in = StandIn { reader, request, experiments, overlay };
+                    stand_in.find(node).ok_or(error)
+                };
+                let checkpoint = restore::open(reader, node, Depth::Whole).or_else(stand_in)?;
                 Ok(Self::Branch { node: node.clone(), checkpoint: Box::new(checkpoint) })
             }
             Base::Resume(node) => {
@@ -114,10 +127,19 @@ impl Origin {
         }
     }
 
+    /// The base of a branch whose own checkpoint cannot be used.
+    pub(crate) fn lost(&self) -> Option<&Node> {
+        self.branch().filter(|base| {
+            self.checkpoint().is_some_and(|there| there.manifest().node != base.address().as_str())
+        })
+    }
+
     /// Refuses a branch whose base has done all steps.
     pub(crate) fn check_steps(&self, steps: u64) -> Result<(), TrainError> {
         match self {
-            Self::Branch { node, checkpoint } if checkpoint.state().step >= steps => {
+            Self::Branch { node, checkpoint }
+                if checkpoint.state().step >= steps && self.lost().is_none() =>
+            {
                 Err(TrainError::NothingToDo { base: node.clone(), done: checkpoint.state().step, steps })
             }
             _ => Ok(()),
@@ -206,13 +228,49 @@ pub(crate) fn base_settings(
     Settings::defaults(Schema::new(experiment.keys())).with_toml(checkpoint.config(), &origin)
 }
 
+/// What is laid over the settings of a preset or a base. A file is read once: it may be a pipe.
+pub(crate) struct Overlay {
+    /// Its text, and what it is called in errors.
+    file: Option<(String, String)>,
+}
+
+impl Overlay {
+    fn read(request: &TrainRequest) -> Result<Self, SettingsError> {
+        let file = request.settings_file.as_deref();
+        let read = |path: &Path| Ok((read_file(path)?, format!("`{}`", path.display())));
+        Ok(Self { file: file.map(read).transpose()? })
+    }
+
+    /// Lays file, `--text` and `--set` over settings.
+    pub(crate) fn lay(
+        &self,
+        mut settings: Settings,
+        request: &TrainRequest,
+    ) -> Result<Settings, SettingsError> {
+        if let Some((text, origin)) = &self.file {
+            settings = settings.with_toml(text, origin)?;
+        }
+        if let Some(text) = &request.text {
+            // A file that is called `embedded` is a file.
+            settings.set("data.source", &Source::File(text.clone()).resolved())?;
+        }
+        for (path, value) in &request.sets {
+            settings.set(path, value)?;
+        }
+        let source = Source::parse(settings.text("data.source")?).resolved();
+        settings.set("data.source", &source)?;
+        Ok(settings)
+    }
+}
+
 /// Lays preset or base, file, `--text` and `--set` over the defaults.
 fn resolve(
     request: &TrainRequest,
     experiment: &dyn AnyExperiment,
     origin: &Origin,
+    overlay: &Overlay,
 ) -> Result<Settings, SettingsError> {
-    let mut settings = match origin.checkpoint() {
+    let settings = match origin.checkpoint() {
         Some(checkpoint) => base_settings(checkpoint, experiment)?,
         None => {
             let defaults = Settings::defaults(Schema::new(experiment.keys()));
@@ -233,19 +291,7 @@ fn resolve(
             }
         }
     };
-    if let Some(file) = &request.settings_file {
-        settings = settings.with_file(file)?;
-    }
-    if let Some(text) = &request.text {
-        // A file that is called `embedded` is a file.
-        settings.set("data.source", &Source::File(text.clone()).resolved())?;
-    }
-    for (path, value) in &request.sets {
-        settings.set(path, value)?;
-    }
-    let source = Source::parse(settings.text("data.source")?).resolved();
-    settings.set("data.source", &source)?;
-    Ok(settings)
+    overlay.lay(settings, request)
 }
 
 /// Opens the text that the settings name, read with the vocabulary of a checkpoint where there is one of the

@@ -83,6 +83,10 @@ fn launch(
     let known = known_runs(&reader, &name)?;
     let plan = decide(&wish, &key, &known)
         .map_err(|refusal| refused(&reader, request, &origin, refusal, rhythm.steps))?;
+    if let (Plan::New(_) | Plan::Again { .. }, Some(base)) = (&plan, origin.lost()) {
+        // Only a branch that is there can do without its base.
+        restore::open(&reader, base, Depth::Whole)?;
+    }
     if let Plan::New(Reason::OtherSettings) = plan {
         progress.event(&Event::Notice(&other_settings(&reader, &key, &settings, &known)));
     }

@@ -110,3 +110,42 @@ fn a_branch_without_steps_left_says_what_to_do() {
     assert!(error.to_string().ends_with("has done 2 steps, and `steps` is 2"), "{error}");
     assert_eq!(error.next().unwrap(), "ask for more than 2 with `--steps`");
 }
+
+#[test]
+fn train_1_a_branch_goes_on_without_the_checkpoint_of_its_base() {
+    let rig = Rig::new();
+    // One checkpoint, or several: its settings are proven by another one of its run where there is one.
+    for (root, every) in [("one", "off"), ("more", "2")] {
+        let base = run(&rig.request(root, &[("checkpoint_every", every)])).node;
+        let root = rig.root(root);
+        let folder = |node: &Node| {
+            root.join("objects/blobs").join(node.address().as_str()).join("checkpoint")
+        };
+        let branch = |name: &str, steps: &str| {
+            let mut request = TrainRequest::new(&root);
+            request.name = Some(name.to_owned());
+            request.base = Base::Branch(base.clone());
+            request.sets = [("steps", steps), ("learning_rate", "0.01"), ("checkpoint_every", "1")]
+                .map(|(path, value)| (path.to_owned(), value.to_owned()))
+                .into();
+            request
+        };
+        let whole = run(&branch("whole", "9"));
+        let request = branch("branch", "9");
+        let stopped = run_until(&request, 7);
+        std::fs::remove_dir_all(folder(&base)).unwrap();
+
+        // Other settings would begin a new branch, and so would another name: there is nothing to begin at.
+        for other in [branch("branch", "10"), branch("other", "9")] {
+            let error = fail(&other);
+            assert_eq!(error.code(), "no_checkpoint", "{error}");
+            assert!(error.to_string().contains(&base.to_string()), "{error}");
+        }
+        let rest = run(&request);
+        assert_eq!((rest.status, rest.updates), (Status::Finished, 2));
+        assert_eq!(rest.resumed_from.as_ref(), Some(&stopped.node));
+        assert_eq!(final_weights(&root, &rest), final_weights(&root, &whole));
+        assert_eq!(run(&request).status, Status::Skipped);
+        assert_eq!(crate::settings(&crate::experiments![Gpt], &request).unwrap().integer("steps").unwrap(), 9);
+    }
+}
