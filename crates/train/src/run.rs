@@ -77,6 +77,11 @@ fn launch(
     let kept = origin.checkpoint().map(Checkpoint::vocabulary);
     let data = open_data(&settings, kept, &rhythm)?;
 
+    // Nothing is written for a run that is finished, so that it is left alone where nothing can be written.
+    let known = known_runs(&reader, &name)?;
+    if let Ok(Plan::Skip { nonce, seq }) = decide(&wish, &key, &known) {
+        return skipped(&name, &nonce, seq, rhythm.steps, &known);
+    }
     ensure_format(&request.root)?;
     let _lock = lock(&request.root, &key)?;
     // Read under the lock: another launch may have ended in between.

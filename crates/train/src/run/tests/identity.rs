@@ -51,6 +51,19 @@ fn a_run_without_a_checkpoint_begins_again_under_its_own_nonce() {
 }
 
 #[test]
+fn a_finished_run_is_skipped_where_nothing_can_be_written() {
+    let rig = Rig::new();
+    let request = rig.request("a", &[]);
+    run(&request);
+    // What a launch writes first; it is not made again.
+    let (locks, format) = (rig.root("a").join("locks"), rig.root("a").join("FORMAT"));
+    std::fs::remove_dir_all(&locks).unwrap();
+    std::fs::remove_file(&format).unwrap();
+    assert_eq!(run(&request).status, Status::Skipped);
+    assert!(!locks.exists() && !format.exists());
+}
+
+#[test]
 fn other_settings_and_fresh_make_new_runs_and_say_so() {
     let rig = Rig::new();
     let first = run(&rig.request("a", &[]));
