@@ -246,7 +246,7 @@ impl TrainError {
                 None if source.is_damage() => {
                     Some("restore the folder from a copy; there is no older complete checkpoint".to_owned())
                 }
-                None => Some("use `--partial` to take what fits and begin the rest anew".to_owned()),
+                None => Some(without_older(source)),
             },
             Self::NoCheckpoint { nearest, .. } | Self::Withdrawn { nearest, .. } if nearest.is_empty() => {
                 Some("no node near it has one; list them with `waycairn nodes`".to_owned())
@@ -276,6 +276,19 @@ impl TrainError {
             Self::Usage { next, .. } => Some(next.clone()),
             _ => None,
         }
+    }
+}
+
+/// What to do about a checkpoint that is whole and of no use as it is.
+fn without_older(source: &CheckpointError) -> String {
+    let partial = "use `--partial` to take what fits and begin the rest anew";
+    match source {
+        CheckpointError::Mismatch { saved, .. } if !saved.is_empty() => {
+            format!("leave the model as the checkpoint has it, with {}, or {partial}", saved.join(" and "))
+        }
+        CheckpointError::Version { .. } => "use the program that wrote it, or a newer one".to_owned(),
+        CheckpointError::Io { .. } => "allow reading it, and try again".to_owned(),
+        _ => partial.to_owned(),
     }
 }
 

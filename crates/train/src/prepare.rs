@@ -2,13 +2,14 @@
 
 use waycairn_store::ObjectReader;
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::data::{Fingerprint, Whole};
 use crate::device::Compute;
 use crate::error::TrainError;
 use crate::experiment::AnyExperiment;
 use crate::job::Mode;
 use crate::launch::Launch;
+use crate::origin::base_settings;
 use crate::progress::{Event, Progress};
 use crate::request::TrainRequest;
 use crate::restore::{self, Want};
@@ -60,7 +61,8 @@ impl Preparing<'_> {
             changed_data = true;
         }
         let want = if self.request.partial { Want::WhatFits } else { Want::Everything };
-        let mismatch = restore::restore(self.reader, base, checkpoint, learner.as_mut(), want)?;
+        let mismatch = restore::restore(self.reader, base, checkpoint, learner.as_mut(), want)
+            .map_err(|error| self.naming_settings(error, checkpoint))?;
         if !mismatch.is_empty() {
             progress.event(&Event::Notice(&format!("restored in part; {}", mismatch.summary())));
         }
@@ -79,6 +81,24 @@ impl Preparing<'_> {
             offset,
             changed_data: changed_data || state.loader.changed_data_allowed,
         })
+    }
+
+    /// Names the settings of the model that are not those of the checkpoint, where that is why its weights do not fit.
+    fn naming_settings(&self, mut error: TrainError, checkpoint: &Checkpoint) -> TrainError {
+        if let TrainError::Checkpoint { source, .. } = &mut error
+            && let CheckpointError::Mismatch { saved, .. } = source.as_mut()
+            && let Ok(theirs) = base_settings(checkpoint, self.experiment)
+        {
+            let keys = self.experiment.keys();
+            let decides =
+                |path: &str| path == "data.tokenizer" || keys.iter().any(|key| key.path() == path);
+            let differences = self.settings.differences(&theirs).into_iter();
+            let differences = differences.filter(|difference| decides(&difference.path));
+            *saved = differences
+                .map(|difference| format!("`{} = {}`", difference.path, difference.theirs))
+                .collect();
+        }
+        error
     }
 
     /// The position of the first batch that begins after the examples of `positions` batches.

@@ -80,7 +80,8 @@ fn fill(checkpoint: &Checkpoint, learner: &mut dyn Learner, want: Want) -> Resul
         .restore(&saved)
         .map_err(|source| CheckpointError::Optimizer { path: folder.to_owned(), source })?;
     if want != Want::WhatFits && !mismatch.is_empty() {
-        return Err(CheckpointError::Mismatch { path: folder.to_owned(), what: mismatch.summary() });
+        let (path, what) = (folder.to_owned(), mismatch.summary());
+        return Err(CheckpointError::Mismatch { path, what, saved: Vec::new() });
     }
     Ok(mismatch)
 }
@@ -92,8 +93,10 @@ pub(crate) fn damaged(reader: &ObjectReader, node: &Node, source: CheckpointErro
         let nearest = reader.nearest_checkpoints(node).unwrap_or_default();
         return TrainError::Withdrawn { node: node.clone(), nearest };
     }
+    // Weights that do not fit are whole, and older ones of the run fit no better.
+    let fits = !matches!(source, CheckpointError::Mismatch { .. });
     TrainError::Checkpoint {
-        older: older(reader, node).map(Box::new),
+        older: fits.then(|| older(reader, node)).flatten().map(Box::new),
         node: node.clone(),
         root: reader.root().to_owned(),
         carried: String::new(),

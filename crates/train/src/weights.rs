@@ -47,21 +47,35 @@ impl Mismatch {
         self.missing.is_empty() && self.unexpected.is_empty() && self.different.is_empty()
     }
 
-    /// Says in one line what did not fit.
+    /// Says in one line what did not fit, the first few of each kind by name.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut parts = Vec::new();
         if !self.missing.is_empty() {
-            parts.push(format!("not in the checkpoint: {}", self.missing.join(", ")));
+            parts.push(format!("not in the checkpoint: {}", first(&self.missing, ", ")));
         }
         if !self.unexpected.is_empty() {
-            parts.push(format!("not in the model: {}", self.unexpected.join(", ")));
+            parts.push(format!("not in the model: {}", first(&self.unexpected, ", ")));
         }
-        for (name, saved, wanted) in &self.different {
-            parts.push(format!("{name} is {saved}, the model needs {wanted}"));
+        if !self.different.is_empty() {
+            let say = |(name, saved, wanted): &(String, String, String)| {
+                format!("{name} is {saved}, the model needs {wanted}")
+            };
+            let different: Vec<String> = self.different.iter().map(say).collect();
+            parts.push(first(&different, "; "));
         }
         parts.join("; ")
     }
+}
+
+/// A model has hundreds of tensors; the first few tell what kind they are of.
+fn first(all: &[String], between: &str) -> String {
+    const SHOWN: usize = 3;
+    let mut text = all.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(between);
+    if all.len() > SHOWN {
+        text.push_str(&format!("{between}and {} more", all.len() - SHOWN));
+    }
+    text
 }
 
 #[derive(Default)]

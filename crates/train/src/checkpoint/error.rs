@@ -69,6 +69,8 @@ pub enum CheckpointError {
         path: PathBuf,
         /// What does not fit, by name.
         what: String,
+        /// Settings of the model that are not those of the checkpoint, as `path = value` of the checkpoint.
+        saved: Vec<String>,
     },
     /// The optimizer's state does not fit.
     #[error("the optimizer state in `{}` cannot be used", path.display())]
