@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use waycairn_dag::Node;
-use waycairn_store::{ObjectStore, QueryError, Scalar};
+use waycairn_store::{FieldName, ObjectStore, QueryError, Scalar};
 
 use crate::error::TrainError;
 use crate::hold;
@@ -83,9 +83,18 @@ impl Retention {
     ///
     /// # Errors
     ///
-    /// [`SettingsError::Conflict`] when `keep_best` ranks by the validation loss and nothing validates.
+    /// [`SettingsError::Conflict`] when `keep_best` ranks by what can be no field, or by the validation loss where
+    /// nothing validates.
     pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let best = settings.get("keep_best").and_then(Best::of);
+        if let Some(best) = &best
+            && let Err(error) = FieldName::new(&best.metric)
+        {
+            return Err(SettingsError::Conflict {
+                what: format!("`keep_best` cannot rank by what is no field of a run: {error}"),
+                next: "name a field that is recorded, as in `keep_best = \"3 train/loss min\"`".to_owned(),
+            });
+        }
         if let Some(best) = &best
             && best.metric == DEFAULT_METRIC
             && settings.optional_integer("eval_every")?.is_none()
@@ -148,26 +157,26 @@ impl Retention {
     }
 
     /// Withdraws the checkpoints of a run that no rule keeps, after one was saved at `node` by step `step`.
-    /// Returns the nodes that lost theirs: none while somebody reads a checkpoint of the run, and then the next save
-    /// tries again.
+    /// Nothing goes while somebody reads a checkpoint of the run, and then the next save tries again. Returns what a
+    /// user should know of the rules.
     ///
     /// # Errors
     ///
     /// [`TrainError::Query`], [`TrainError::Store`], [`TrainError::Lock`]; the run is as good as before, and the next
     /// save tries again.
-    pub(crate) fn apply(&self, store: &ObjectStore, node: &Node, step: u64) -> Result<Vec<Node>, TrainError> {
+    pub(crate) fn apply(&self, store: &ObjectStore, node: &Node, step: u64) -> Result<Option<String>, TrainError> {
         if self.is_off() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let candidates = self.candidates(store, node, step)?;
         let excess = self.excess(&candidates);
         if excess.is_empty() {
-            return Ok(Vec::new());
+            return Ok(self.unranked(&candidates));
         }
         // Before it is asked what is recorded: who opened a checkpoint earlier has recorded by then, or holds.
         let Some(_alone) = hold::alone(store.root(), node)? else {
             tracing::debug!(node = %node, "checkpoints of the run are being read, so none is withdrawn now");
-            return Ok(Vec::new());
+            return Ok(None);
         };
         let mut withdrawn = Vec::new();
         for seq in excess {
@@ -178,7 +187,22 @@ impl Retention {
             }
         }
         store.withdraw_checkpoints(&withdrawn)?;
-        Ok(withdrawn)
+        Ok(None)
+    }
+
+    /// Says that `keep_best` ranks nothing, where a checkpoint stays for that alone.
+    fn unranked(&self, candidates: &[Candidate]) -> Option<String> {
+        let best = self.best.as_ref()?;
+        let ranks = |one: &Candidate| one.metric.is_some_and(|metric| !metric.is_nan());
+        let others = Self { last: Some(self.last.unwrap_or(1)), best: None, ..self.clone() };
+        let stays = !candidates.iter().any(ranks) && !others.excess(candidates).is_empty();
+        stays.then(|| {
+            format!(
+                "no checkpoint has a number in the field `{}` yet, so `keep_best` keeps them all: it ranks by what \
+                 is recorded at the very steps that are saved",
+                best.metric
+            )
+        })
     }
 
     /// The checkpoints of the run of `node`. In one run steps and positions rise together.

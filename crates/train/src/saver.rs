@@ -67,7 +67,7 @@ pub enum SaveError {
 pub(crate) struct Saver {
     store: Arc<ObjectStore>,
     retention: Retention,
-    running: Option<(Node, JoinHandle<Result<Written, SaveError>>)>,
+    running: Option<(Node, JoinHandle<Result<(Written, Option<String>), SaveError>>)>,
 }
 
 /// A checkpoint that is complete and durable.
@@ -75,6 +75,8 @@ pub(crate) struct Saver {
 pub(crate) struct Saved {
     pub(crate) node: Node,
     pub(crate) written: Written,
+    /// What a user should know of the rules that keep checkpoints.
+    pub(crate) notice: Option<String>,
 }
 
 impl Saver {
@@ -97,8 +99,7 @@ impl Saver {
             std::thread::Builder::new().name("waycairn-checkpoint".to_owned()).spawn(move || {
                 let step = contents.state.step;
                 let written = save(&store, &node, &batch, contents)?;
-                retain(&retention, &store, &node, step);
-                Ok(written)
+                Ok((written, retain(&retention, &store, &node, step)))
             })
         };
         let thread = thread.map_err(|source| SaveError::Spawn { node: node.to_string(), source })?;
@@ -120,7 +121,7 @@ impl Saver {
             return Ok(None);
         };
         match thread.join() {
-            Ok(Ok(written)) => Ok(Some(Saved { node, written })),
+            Ok(Ok((written, notice))) => Ok(Some(Saved { node, written, notice })),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(SaveError::Thread { node: node.to_string() }),
         }
@@ -176,11 +177,13 @@ fn save(store: &ObjectStore, node: &Node, batch: &Batch, contents: Contents) -> 
 /// Withdraws the checkpoints that the settings do not keep, now that a newer one is complete.
 ///
 /// What cannot be withdrawn stays and is tried again after the next save: a run does not stop over it.
-fn retain(retention: &Retention, store: &ObjectStore, node: &Node, step: u64) {
-    if let Err(error) = retention.apply(store, node, step) {
+/// Returns what a user should know.
+fn retain(retention: &Retention, store: &ObjectStore, node: &Node, step: u64) -> Option<String> {
+    retention.apply(store, node, step).unwrap_or_else(|error| {
         let error: &dyn std::error::Error = &error;
         tracing::warn!(node = %node, error, "older checkpoints could not be withdrawn");
-    }
+        None
+    })
 }
 
 /// The digests of a checkpoint's weights and of its moments, over tensors and not over file bytes, which differ

@@ -113,6 +113,8 @@ pub(crate) struct Trainer<'a> {
     begun: Option<u64>,
     /// The newest checkpoint that is complete.
     saved: Option<Node>,
+    /// Whether it was said that the rules that keep checkpoints do not work as written.
+    noticed: bool,
     /// Why a record was refused; the loop stops at the next tick.
     refused: Option<RecordError>,
 }
@@ -163,6 +165,7 @@ impl<'a> Trainer<'a> {
             updates: 0,
             begun: None,
             saved: None,
+            noticed: false,
             refused: None,
             job,
             tools,
@@ -420,8 +423,11 @@ impl<'a> Trainer<'a> {
     }
 
     fn tell_saved(&mut self, saved: Option<Saved>) {
-        if let Some(Saved { node, written }) = saved {
+        if let Some(Saved { node, written, notice }) = saved {
             self.tools.progress.event(&Event::Saved { node: &node, bytes: written.bytes });
+            if let Some(notice) = notice.filter(|_| !std::mem::replace(&mut self.noticed, true)) {
+                self.tools.progress.event(&Event::Notice(&notice));
+            }
             self.saved = Some(node);
         }
     }

@@ -121,8 +121,17 @@ fn train_5_every_nth_and_the_best_stay() {
     assert_eq!(checkpoints(&root, &best), expected);
 
     // A field that is not recorded ranks nothing, and nothing is deleted over it.
-    let none = run(&rig.request("none", &[("keep_best", "3 eval/accuracy max")]));
+    let mut notices = Vec::new();
+    let mut progress = |event: &Event<'_>| {
+        if let Event::Notice(text) = event {
+            notices.push((*text).to_owned());
+        }
+    };
+    let request = rig.request("none", &[("keep_best", "3 eval/accuracy max")]);
+    let none = train(&crate::experiments![Gpt], &request, &Stop::new(), &mut progress).unwrap();
     assert_eq!(checkpoints(&rig.root("none"), &none), [1, 3, 5]);
+    assert_eq!(notices.len(), 1, "once: {notices:?}");
+    assert!(notices[0].contains("in the field `eval/accuracy`"), "{notices:?}");
 }
 
 #[test]
@@ -130,6 +139,9 @@ fn train_5_a_rule_that_can_keep_nothing_is_refused_at_once() {
     let rig = Rig::new();
     let error = fail(&rig.request("a", &[("keep_best", "2"), ("eval_every", "off")]));
     assert!(error.to_string().contains("keep_best"), "{error}");
+    let error = fail(&rig.request("a", &[("keep_best", "1 _x_seq min")]));
+    assert_eq!(error.code(), "usage");
+    assert!(error.to_string().contains("`_x_seq` is reserved"), "{error}");
     let error = fail(&rig.request("a", &[("keep_last", "0")]));
     assert!(matches!(error, TrainError::Settings(SettingsError::BadValue { .. })), "{error}");
     assert!(!rig.root("a").exists());
