@@ -42,11 +42,11 @@ impl Write for LogWriter {
     }
 }
 
-/// The last losses that a run reported.
+/// The last losses that a run reported, each with its step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Seen {
-    pub(crate) loss: Option<f64>,
-    pub(crate) validation: Option<f64>,
+    pub(crate) loss: Option<(u64, f64)>,
+    pub(crate) validation: Option<(u64, f64)>,
 }
 
 /// Shows the events of a run on standard error.
@@ -109,7 +109,7 @@ impl Progress for Watch {
                 self.begin(*done, *steps);
             }
             Event::Step { step, steps, loss, rate, left, skipped, .. } => {
-                self.seen.loss = Some(*loss);
+                self.seen.loss = Some((*step, *loss));
                 let rest =
                     if step < steps { format!("  {} left", number::span(*left)) } else { String::new() };
                 let rate = grouped(rate.round().max(0.0) as u64);
@@ -124,7 +124,7 @@ impl Progress for Watch {
                 }
             }
             Event::Validation { step, loss, .. } => {
-                self.seen.validation = Some(*loss);
+                self.seen.validation = Some((*step, *loss));
                 self.say(&format!("step {step}  validation loss {}", number::float(*loss)));
             }
             Event::Saved { node, bytes } => {
@@ -182,6 +182,6 @@ mod tests {
             left: Duration::ZERO,
         });
         watch.event(&Event::Validation { node: &node, step: 1, loss: 3.0 });
-        assert_eq!(watch.end(), Seen { loss: Some(2.0), validation: Some(3.0) });
+        assert_eq!(watch.end(), Seen { loss: Some((1, 2.0)), validation: Some((1, 3.0)) });
     }
 }

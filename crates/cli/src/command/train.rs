@@ -290,8 +290,10 @@ fn text(report: &TrainReport, seen: &Seen, again: &str, root: &str) -> String {
     let steps = plural(report.steps, "step");
     let mut losses = String::new();
     for (name, loss) in [("loss", seen.loss), ("validation loss", seen.validation)] {
-        if let Some(loss) = loss {
-            losses.push_str(&format!(", {name} {}", number::float(loss)));
+        if let Some((step, loss)) = loss {
+            // A number that is not of the last step is not said as if it were.
+            let at = if step == report.steps { String::new() } else { format!(" at step {step}") };
+            losses.push_str(&format!(", {name} {}{at}", number::float(loss)));
         }
     }
     if report.skipped > 0 {
@@ -414,7 +416,12 @@ mod tests {
 
     #[test]
     fn the_text_says_what_to_do_next() {
-        let seen = Seen { loss: Some(2.5), validation: None };
+        let seen = Seen { loss: Some((20, 2.5)), validation: None };
+        let earlier = Seen { validation: Some((10, 3.5)), ..seen };
+        assert!(
+            text(&report(Status::Finished), &earlier, "", "")
+                .starts_with("finished it's@0123456789abcdef:19 after 20 steps, loss 2.5, validation loss 3.5 at step 10\n")
+        );
         assert!(
             text(&report(Status::Finished), &seen, "", "")
                 .starts_with("finished it's@0123456789abcdef:19 after 20 steps, loss 2.5\n")
