@@ -454,18 +454,26 @@ impl<'a> Trainer<'a> {
         let node = self.job.give_up()?;
         if self.updates == 0 {
             // The state is the one that the launch began with: a checkpoint holds it, or the seed gives it again.
-            if !self.tools.stop.is_requested() {
-                self.tools.progress.event(&Event::Notice(
-                    "the time was over before one step was done; with as little time again it gets no further: \
-                     give `--max-time` more than a step takes, or leave it out",
-                ));
-            }
+            self.tell_no_step();
         } else if self.begun != Some(node.seq()) {
             self.save(node.clone())?;
         }
         let last = self.saver.wait()?;
         self.tell_saved(last);
         self.ended(node, false)
+    }
+
+    /// Says that the same launch again would get no further.
+    fn tell_no_step(&mut self) {
+        let why = if self.tools.stop.is_requested() {
+            "no step was done in this launch, and what is not finished at a stop is given up; stopped as soon again it \
+             gets no further: let it run for longer than a step takes"
+        } else {
+            "the time was over before one step was done; with as little time again it gets no further: give \
+             `--max-time` more than a step takes, or leave it out"
+        };
+        let shorter = "a smaller `batch_size` or `accumulate` makes steps shorter, in a new run";
+        self.tools.progress.event(&Event::Notice(&format!("{why}; {shorter}")));
     }
 
     fn ended(self, node: Node, finished: bool) -> Result<Ended, TrainError> {

@@ -54,9 +54,21 @@ impl Experiment for Interrupted {
 
 /// Trains until the loss is computed for the `at`-th time.
 fn run_into(request: &TrainRequest, at: u64) -> TrainReport {
+    told_into(request, at).0
+}
+
+/// The same, with the notices.
+fn told_into(request: &TrainRequest, at: u64) -> (TrainReport, Vec<String>) {
     let stop = Stop::new();
     let experiment = Interrupted { at, calls: AtomicU64::new(0), stop: stop.clone() };
-    train(&crate::experiments![experiment], request, &stop, &mut ()).unwrap()
+    let mut notices = Vec::new();
+    let mut progress = |event: &Event<'_>| {
+        if let Event::Notice(text) = event {
+            notices.push((*text).to_owned());
+        }
+    };
+    let report = train(&crate::experiments![experiment], request, &stop, &mut progress).unwrap();
+    (report, notices)
 }
 
 /// Six steps of three micro-batches, reported at every second one, so that some nodes have nothing to say.
@@ -101,7 +113,8 @@ fn train_1_a_step_that_is_given_up_is_saved_at_the_node_before_and_done_again() 
     assert_eq!(reader.parents(&stopped.node).unwrap(), [stopped.node.at(1).unwrap()]);
 
     // The last micro-batch of step 5: step 4 has its checkpoint already.
-    let again = run_into(&request, 5);
+    let (again, told) = told_into(&request, 5);
+    assert!(told.is_empty(), "{told:?}");
     assert_eq!((again.status, again.steps, again.node.seq()), (Status::Stopped, 4, 3));
     assert_eq!((again.updates, again.ticks), (1, 1));
     assert_eq!(again.resumed_from.as_ref(), Some(&stopped.node));
@@ -123,7 +136,9 @@ fn training_case_02_a_launch_whose_first_step_is_given_up_saves_nothing() {
     let whole = run(&rig.request("whole", &SETS));
     let root = rig.root("parts");
     let request = rig.request("parts", &SETS);
-    let none = run_into(&request, 1);
+    let (none, told) = told_into(&request, 1);
+    assert!(told[0].starts_with("no step was done in this launch"), "{told:?}");
+    assert!(told[0].contains("`accumulate`"), "{told:?}");
     assert_eq!((none.status, none.steps, none.node.seq()), (Status::Stopped, 0, 0));
     assert_eq!((none.updates, none.ticks), (0, 0));
     assert_eq!((none.checkpoint.as_ref(), none.resumed_from.as_ref()), (None, None));
