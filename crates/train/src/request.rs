@@ -33,7 +33,8 @@ pub struct TrainRequest {
     pub device: String,
     /// Threads that compute; by default one a core.
     pub threads: Option<usize>,
-    /// Stop in good order after this time; looked at after each step and between its micro-batches.
+    /// Stop in good order after this time; looked at after each step, between its micro-batches, and between the
+    /// batches of a validation.
     pub max_time: Option<Duration>,
     /// Go on although the data is not what the checkpoint was trained on.
     pub allow_changed_data: bool,

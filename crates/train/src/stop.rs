@@ -13,9 +13,9 @@ const INTERRUPTED: i32 = 130;
 
 /// Asks a run to stop in good order: it saves a checkpoint of its last finished step, and returns.
 ///
-/// It is looked for after each step and between the micro-batches of one. A step that is not finished by then is
-/// given up, since with a large `accumulate` it may take minutes: nothing of it is recorded, and the run does it
-/// again, with equal bits, when it goes on. Clones share the request.
+/// It is looked for after each step, between the micro-batches of one, and between the batches of a validation. A step
+/// or a validation that is not finished by then is given up, since it may take minutes: nothing of it is recorded, and
+/// the run does it again, with equal bits, when it goes on. Clones share the request.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     shared: Arc<Shared>,

@@ -21,6 +21,9 @@ use crate::schedule::Schedule;
 use crate::settings::{Settings, SettingsError};
 use crate::stop::Stop;
 
+/// The field of the validation loss.
+const VALIDATION: &str = "val/loss";
+
 /// What a checkpoint restores, besides the data.
 pub(crate) struct TrainState {
     pub(crate) learner: Box<dyn Learner>,
@@ -183,6 +186,10 @@ impl<'a> Trainer<'a> {
         if first {
             self.describe()?;
         }
+        if !first && !self.catch_up()? {
+            self.tell_no_step();
+            return self.stopped();
+        }
         if self.job.state()?.step >= steps {
             return self.finish();
         }
@@ -195,9 +202,7 @@ impl<'a> Trainer<'a> {
             if last || step.number.is_multiple_of(self.rhythm.report_every) {
                 self.report(&step)?;
             }
-            if due(step.number, self.rhythm.eval_every) {
-                self.validate(step.number)?;
-            }
+            let validated = !due(step.number, self.rhythm.eval_every) || self.validate(step.number)?;
             let stopping = is_stopping(self.tools.stop, self.tools.deadline);
             if last || stopping || self.refused.is_some() || due(step.number, self.rhythm.checkpoint_every) {
                 self.save(self.job.node()?)?;
@@ -209,7 +214,7 @@ impl<'a> Trainer<'a> {
                 let _ = self.saver.wait();
                 return Err(error.into());
             }
-            if last {
+            if last && validated {
                 return self.finish();
             }
             if stopping {
@@ -361,12 +366,36 @@ impl<'a> Trainer<'a> {
     }
 
     /// Evaluates on the fixed validation batches; the training stream does not move.
-    fn validate(&mut self, step: u64) -> Result<(), TrainError> {
+    ///
+    /// `false` when somebody asked to stop before the last of them, and then nothing of it is recorded: the launch
+    /// that goes on from this step does it again, with equal bits.
+    fn validate(&mut self, step: u64) -> Result<bool, TrainError> {
         let node = self.job.node()?;
-        let loss = self.job.state()?.learner.evaluate(&mut self.validation.iter());
-        self.record(&node, &[("val/loss", loss.into())]);
+        let (stop, deadline) = (self.tools.stop, self.tools.deadline);
+        let mut given_up = false;
+        let mut batches = self.validation.iter().take_while(|_| {
+            given_up = is_stopping(stop, deadline);
+            !given_up
+        });
+        let loss = self.job.state()?.learner.evaluate(&mut batches);
+        if given_up {
+            return Ok(false);
+        }
+        self.record(&node, &[(VALIDATION, loss.into())]);
         self.tools.progress.event(&Event::Validation { node: &node, step, loss });
-        Ok(())
+        Ok(true)
+    }
+
+    /// Does the validation of the step that a launch goes on from, where it was given up.
+    fn catch_up(&mut self) -> Result<bool, TrainError> {
+        let step = self.job.state()?.step;
+        if step == 0 || !due(step, self.rhythm.eval_every) {
+            return Ok(true);
+        }
+        let node = self.job.node()?;
+        let reader = self.job.store().reader();
+        let done = reader.query().node(&node).has(VALIDATION).count()?.value > 0;
+        Ok(done || self.validate(step)?)
     }
 
     /// Saves the state after the last step that is done, whose node this is.

@@ -31,8 +31,8 @@ Examples:
   waycairn train --preset nanogpt-cpu --show-settings
 
 The same command again goes on where the run stopped, at its newest complete checkpoint; a run that is
-finished is left alone. Ctrl-C stops after the micro-batch at hand, with a checkpoint of the last finished step,
-and the exit status is 4.
+finished is left alone. Ctrl-C stops after the micro-batch at hand, or the batch of a validation, with a checkpoint
+of the last finished step, and the exit status is 4.
 
 Settings come, later ones over earlier ones, from the preset (for --branch and --resume: from the base), the
 file of --settings, and --steps, --seed and --set. A setting is a path such as learning_rate or model.width;

@@ -216,6 +216,38 @@ fn max_time_stops_between_micro_batches_and_says_so_when_no_step_was_done() {
     assert_eq!(run(&request).status, Status::Finished);
 }
 
+#[test]
+fn train_1_a_validation_that_is_given_up_is_done_again_at_its_step() {
+    let rig = Rig::new();
+    let sets = [("steps", "6"), ("eval_every", "3"), ("eval_batches", "4"), ("checkpoint_every", "off")];
+    let sets = [&sets[..], &[("accumulate", "1"), ("batch_size", "2")]].concat();
+    let whole = run(&rig.request("whole", &sets));
+    let (root, request) = (rig.root("parts"), rig.request("parts", &sets));
+    let losses = |root: &Path| -> Vec<u64> {
+        let rows = ObjectReader::open(root).unwrap().query().has("val/loss").all().unwrap().value;
+        rows.iter().map(Node::seq).collect()
+    };
+    assert_eq!(losses(&rig.root("whole")), [2, 5]);
+    // Three steps, and the second of four batches.
+    let stopped = run_into(&request, 5);
+    assert_eq!((stopped.status, stopped.steps, stopped.updates), (Status::Stopped, 3, 3));
+    assert_eq!(stopped.checkpoint.as_ref(), Some(&stopped.node));
+    assert!(losses(&root).is_empty());
+    // The launch that goes on begins with it, and may be stopped in it once more.
+    let (same, told) = told_into(&request, 2);
+    assert_eq!((same.status, same.updates, &same.node), (Status::Stopped, 0, &stopped.node));
+    assert!(told[0].starts_with("no step was done"), "{told:?}");
+    // Then four batches, three steps, and two batches of the validation of the last step: not finished yet.
+    let last = run_into(&request, 9);
+    assert_eq!((last.status, last.steps, last.updates), (Status::Stopped, 6, 3));
+    assert_eq!(losses(&root), [2]);
+    let rest = run(&request);
+    assert_eq!((rest.status, rest.updates, rest.ticks, &rest.node), (Status::Finished, 0, 0, &last.node));
+    assert_eq!(computed(&root, "run"), computed(&rig.root("whole"), "run"));
+    assert_eq!(final_weights(&root, &rest), final_weights(&rig.root("whole"), &whole));
+    assert_eq!(run(&request).status, Status::Skipped);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
 
