@@ -47,7 +47,8 @@ fn a_text_that_is_not_utf_8_names_the_offset() {
 fn a_folder_in_place_of_the_text() {
     let root = root();
     let folder = root.folder().display().to_string();
-    root.run(&["train", "--text", &folder]).fails_with(1, &[&format!("`{folder}` is not a regular file"), "next: "]);
+    root.run(&["train", "--text", &folder])
+        .fails_with(1, &[&format!("`{folder}` is not a regular file"), "next: "]);
 }
 
 #[test]

@@ -90,8 +90,7 @@ impl Preparing<'_> {
             && let Ok(theirs) = base_settings(checkpoint, self.experiment)
         {
             let keys = self.experiment.keys();
-            let decides =
-                |path: &str| path == "data.tokenizer" || keys.iter().any(|key| key.path() == path);
+            let decides = |path: &str| path == "data.tokenizer" || keys.iter().any(|key| key.path() == path);
             let differences = self.settings.differences(&theirs).into_iter();
             let differences = differences.filter(|difference| decides(&difference.path));
             *saved = differences

@@ -164,7 +164,12 @@ impl Retention {
     ///
     /// [`TrainError::Query`], [`TrainError::Store`], [`TrainError::Lock`]; the run is as good as before, and the next
     /// save tries again.
-    pub(crate) fn apply(&self, store: &ObjectStore, node: &Node, step: u64) -> Result<Option<String>, TrainError> {
+    pub(crate) fn apply(
+        &self,
+        store: &ObjectStore,
+        node: &Node,
+        step: u64,
+    ) -> Result<Option<String>, TrainError> {
         if self.is_off() {
             return Ok(None);
         }

@@ -67,7 +67,7 @@ pub enum SaveError {
 pub(crate) struct Saver {
     store: Arc<ObjectStore>,
     retention: Retention,
-    running: Option<(Node, JoinHandle<Result<(Written, Option<String>), SaveError>>)>,
+    running: Option<(Node, JoinHandle<Result<Saved, SaveError>>)>,
 }
 
 /// A checkpoint that is complete and durable.
@@ -99,7 +99,8 @@ impl Saver {
             std::thread::Builder::new().name("waycairn-checkpoint".to_owned()).spawn(move || {
                 let step = contents.state.step;
                 let written = save(&store, &node, &batch, contents)?;
-                Ok((written, retain(&retention, &store, &node, step)))
+                let notice = retain(&retention, &store, &node, step);
+                Ok(Saved { node, written, notice })
             })
         };
         let thread = thread.map_err(|source| SaveError::Spawn { node: node.to_string(), source })?;
@@ -121,8 +122,7 @@ impl Saver {
             return Ok(None);
         };
         match thread.join() {
-            Ok(Ok((written, notice))) => Ok(Some(Saved { node, written, notice })),
-            Ok(Err(error)) => Err(error),
+            Ok(saved) => saved.map(Some),
             Err(_) => Err(SaveError::Thread { node: node.to_string() }),
         }
     }

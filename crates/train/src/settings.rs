@@ -427,10 +427,11 @@ impl SettingsError {
         match self {
             Self::UnknownPath { nearest, .. } => {
                 let list = "`waycairn train --show-settings` lists them";
-                Some(nearest.as_ref().map_or_else(
-                    || list.to_owned(),
-                    |path| format!("did you mean `{path}`? {list}"),
-                ))
+                Some(
+                    nearest
+                        .as_ref()
+                        .map_or_else(|| list.to_owned(), |path| format!("did you mean `{path}`? {list}")),
+                )
             }
             Self::BadValue { path, accepted, .. } => Some(format!("`{path}` takes {accepted}")),
             Self::Conflict { next, .. } => Some(next.clone()),

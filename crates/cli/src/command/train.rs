@@ -418,10 +418,9 @@ mod tests {
     fn the_text_says_what_to_do_next() {
         let seen = Seen { loss: Some((20, 2.5)), validation: None };
         let earlier = Seen { validation: Some((10, 3.5)), ..seen };
-        assert!(
-            text(&report(Status::Finished), &earlier, "", "")
-                .starts_with("finished it's@0123456789abcdef:19 after 20 steps, loss 2.5, validation loss 3.5 at step 10\n")
-        );
+        assert!(text(&report(Status::Finished), &earlier, "", "").starts_with(
+            "finished it's@0123456789abcdef:19 after 20 steps, loss 2.5, validation loss 3.5 at step 10\n"
+        ));
         assert!(
             text(&report(Status::Finished), &seen, "", "")
                 .starts_with("finished it's@0123456789abcdef:19 after 20 steps, loss 2.5\n")

@@ -203,7 +203,9 @@ fn durable_4_shared_locks_keep_the_exclusive_one_away_and_not_each_other() {
     assert!(!path.exists(), "taking it makes no file");
     let exclusive = FileLock::try_acquire(&path).unwrap();
     let error = SharedLock::acquire(&path, Duration::from_millis(20)).unwrap_err();
-    assert!(matches!(&error, LockError::Busy { holder: Some(holder), .. } if holder.pid == std::process::id()));
+    assert!(
+        matches!(&error, LockError::Busy { holder: Some(holder), .. } if holder.pid == std::process::id())
+    );
     // It waits for the end of the exclusive one.
     let shared = std::thread::scope(|scope| {
         let waits = scope.spawn(|| SharedLock::acquire(&path, Duration::from_secs(60)).unwrap().unwrap());

@@ -33,7 +33,10 @@ fn a_later_layer_wins_over_an_earlier_one() {
 fn an_unknown_path_names_its_nearest() {
     let error = base().set("learning_rat", "1").unwrap_err();
     assert_eq!(error.to_string(), "--set: no setting has the path `learning_rat`");
-    assert_eq!(error.next().unwrap(), "did you mean `learning_rate`? `waycairn train --show-settings` lists them");
+    assert_eq!(
+        error.next().unwrap(),
+        "did you mean `learning_rate`? `waycairn train --show-settings` lists them"
+    );
     let error = base().set("layers", "1").unwrap_err();
     assert!(error.next().unwrap().starts_with("did you mean `model.layers`? "));
     let error = base().set("quite something else", "1").unwrap_err();

@@ -131,9 +131,8 @@ fn train_1_a_branch_goes_on_without_the_checkpoint_of_its_base() {
     for (root, every) in [("one", "off"), ("more", "2")] {
         let base = run(&rig.request(root, &[("checkpoint_every", every)])).node;
         let root = rig.root(root);
-        let folder = |node: &Node| {
-            root.join("objects/blobs").join(node.address().as_str()).join("checkpoint")
-        };
+        let folder =
+            |node: &Node| root.join("objects/blobs").join(node.address().as_str()).join("checkpoint");
         let branch = |name: &str, steps: &str| {
             let mut request = TrainRequest::new(&root);
             request.name = Some(name.to_owned());
@@ -159,6 +158,9 @@ fn train_1_a_branch_goes_on_without_the_checkpoint_of_its_base() {
         assert_eq!(rest.resumed_from.as_ref(), Some(&stopped.node));
         assert_eq!(final_weights(&root, &rest), final_weights(&root, &whole));
         assert_eq!(run(&request).status, Status::Skipped);
-        assert_eq!(crate::settings(&crate::experiments![Gpt], &request).unwrap().integer("steps").unwrap(), 9);
+        assert_eq!(
+            crate::settings(&crate::experiments![Gpt], &request).unwrap().integer("steps").unwrap(),
+            9
+        );
     }
 }

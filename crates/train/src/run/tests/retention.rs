@@ -162,7 +162,11 @@ fn train_6_an_open_checkpoint_is_withdrawn_after_it_is_let_go() {
     let reader = ObjectReader::open(&root).unwrap();
     let open = restore::open(&reader, &base.node, Depth::Whole).unwrap();
     let more = run_until(&request, 5);
-    assert_eq!(folders(&root, &more), [1, 3, 4], "nothing of the run goes while one of its checkpoints is read");
+    assert_eq!(
+        folders(&root, &more),
+        [1, 3, 4],
+        "nothing of the run goes while one of its checkpoints is read"
+    );
     assert_eq!(hold_files(&root), 1);
     drop(open);
     let rest = run(&request);
