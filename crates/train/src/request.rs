@@ -34,7 +34,7 @@ pub struct TrainRequest {
     /// Threads that compute; by default one a core.
     pub threads: Option<usize>,
     /// Stop in good order after this time; looked at after each step, between its micro-batches, and between the
-    /// batches of a validation.
+    /// batches of a validation, but for one that a launch begins with because it was given up before.
     pub max_time: Option<Duration>,
     /// Go on although the data is not what the checkpoint was trained on.
     pub allow_changed_data: bool,

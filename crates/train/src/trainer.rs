@@ -202,7 +202,8 @@ impl<'a> Trainer<'a> {
             if last || step.number.is_multiple_of(self.rhythm.report_every) {
                 self.report(&step)?;
             }
-            let validated = !due(step.number, self.rhythm.eval_every) || self.validate(step.number)?;
+            let validated = !due(step.number, self.rhythm.eval_every)
+                || self.validate(step.number, self.tools.deadline)?;
             let stopping = is_stopping(self.tools.stop, self.tools.deadline);
             if last || stopping || self.refused.is_some() || due(step.number, self.rhythm.checkpoint_every) {
                 self.save(self.job.node()?)?;
@@ -369,9 +370,9 @@ impl<'a> Trainer<'a> {
     ///
     /// `false` when somebody asked to stop before the last of them, and then nothing of it is recorded: the launch
     /// that goes on from this step does it again, with equal bits.
-    fn validate(&mut self, step: u64) -> Result<bool, TrainError> {
+    fn validate(&mut self, step: u64, deadline: Option<Instant>) -> Result<bool, TrainError> {
         let node = self.job.node()?;
-        let (stop, deadline) = (self.tools.stop, self.tools.deadline);
+        let stop = self.tools.stop;
         let mut given_up = false;
         let mut batches = self.validation.iter().take_while(|_| {
             given_up = is_stopping(stop, deadline);
@@ -386,7 +387,8 @@ impl<'a> Trainer<'a> {
         Ok(true)
     }
 
-    /// Does the validation of the step that a launch goes on from, where it was given up.
+    /// Does the validation of the step that a launch goes on from, where it was given up. A limit on time does not end
+    /// it: launches that are too short for it would all end here, and the run would never get on.
     fn catch_up(&mut self) -> Result<bool, TrainError> {
         let step = self.job.state()?.step;
         if step == 0 || !due(step, self.rhythm.eval_every) {
@@ -395,7 +397,7 @@ impl<'a> Trainer<'a> {
         let node = self.job.node()?;
         let reader = self.job.store().reader();
         let done = reader.query().node(&node).has(VALIDATION).count()?.value > 0;
-        Ok(done || self.validate(step)?)
+        Ok(done || self.validate(step, None)?)
     }
 
     /// Saves the state after the last step that is done, whose node this is.
