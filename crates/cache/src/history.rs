@@ -1,7 +1,6 @@
 //! The history: the last distinct roots, and the entries that each used.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
-use waycairn_durable::{Digest, Durability, rename, time, write_file};
+use waycairn_durable::{Digest, Durability, read_file, rename, time, write_file};
 
 use crate::cache::Cache;
 use crate::listing::{Kind, Listing};
@@ -271,7 +270,7 @@ impl Cache {
 
 /// Reads a file that keeps books. One of a newer program is an error: to set it aside would be to lose it.
 pub(crate) fn read_book<T: DeserializeOwned>(path: &Path) -> Result<(Option<T>, BookState), CacheError> {
-    let bytes = match fs::read(path) {
+    let bytes = match read_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, BookState::Absent)),
         bytes => bytes.map_err(CacheError::io("read", path))?,
     };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use waycairn_durable::{FileMap, MapError};
+use waycairn_durable::{FileMap, MapError, read_file};
 
 use crate::layout::{EntryName, MANIFEST};
 use crate::manifest::{Manifest, ReadFault, SCHEMA};
@@ -211,7 +211,7 @@ impl Artifact {
     pub fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, CacheError> {
         let file = format!("{name}.json");
         let path = self.file(&file)?;
-        let bytes = match fs::read(&path) {
+        let bytes = match read_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(self.missing(&file)),
             bytes => bytes.map_err(CacheError::io("read", &path))?,
         };

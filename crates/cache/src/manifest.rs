@@ -1,13 +1,12 @@
 //! The manifest: the file that makes a folder an entry. All of its bytes are here.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use waycairn_durable::Digest;
+use waycairn_durable::{Digest, is_irregular, open_file};
 
 use crate::key::canonical_text;
 use crate::layout::{EntryName, check_member};
@@ -71,14 +70,12 @@ pub(crate) enum ReadFault {
 impl Manifest {
     /// Reads the manifest at `path` and checks that it is one: of this entry, with names that stay in its folder.
     pub(crate) fn read(path: &Path, entry: &EntryName) -> Result<Self, ReadFault> {
-        let mut file = File::open(path).map_err(|error| match error.kind() {
+        let mut file = open_file(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ReadFault::Absent,
+            _ if is_irregular(&error) => ReadFault::Bad(error.to_string()),
             _ => ReadFault::Io(error),
         })?;
         let metadata = file.metadata().map_err(ReadFault::Io)?;
-        if !metadata.is_file() {
-            return Err(ReadFault::Bad("it is not a file".to_owned()));
-        }
         if metadata.len() > MAX_BYTES {
             return Err(ReadFault::Bad(format!("it has {} bytes, more than {MAX_BYTES}", metadata.len())));
         }

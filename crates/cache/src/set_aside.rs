@@ -35,6 +35,10 @@ impl Cache {
 
 /// Makes a folder as young as it is under its new name: its day begins now.
 pub(crate) fn touch(path: &Path) {
+    // An open of anything else might wait.
+    if !path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return;
+    }
     let now = time::to_system(time::now_nanos());
     if let Err(error) = File::open(path).and_then(|folder| folder.set_modified(now)) {
         tracing::debug!(path = %path.display(), %error, "the time of a folder stays");

@@ -536,3 +536,29 @@ fn a_full_disk_is_an_error_and_leaves_nothing() {
     assert!(Command::new("umount").arg(folder.path()).status().unwrap().success());
     outcome.unwrap();
 }
+
+#[test]
+fn a_pipe_in_place_of_a_file_is_an_error_and_never_makes_anybody_wait() {
+    let (root, cache) = cache();
+    let artifact = get(&cache, 1).unwrap().artifact;
+    let folder = root.path().join("cache/numbers").join(names(root.path()).remove(0));
+    let pipe = |path: &Path| {
+        drop(fs::remove_file(path));
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    for member in ["about.json", "values.npy"] {
+        pipe(&folder.join(member));
+    }
+    assert!(chain(&artifact.json::<Numbers>("about").unwrap_err()).contains("is not a regular file"));
+    assert!(chain(&artifact.array::<f64>("values").unwrap_err()).contains("is not a regular file"));
+    drop(artifact);
+    pipe(&folder.join("artifact.json"));
+    for book in ["history.json", "pins.json"] {
+        pipe(&root.path().join(book));
+    }
+    assert!(chain(&cache.history(0).unwrap_err()).contains("is not a regular file"));
+    assert!(chain(&cache.pins().unwrap_err()).contains("is not a regular file"));
+    let Lookup::Miss(reason) = cache.get(&recipe(1)).unwrap() else { panic!("a hit") };
+    assert!(format!("{reason:?}").contains("not a regular file"), "{reason:?}");
+    assert!(!cache.verify(|_| {}).unwrap().failures.is_empty());
+}

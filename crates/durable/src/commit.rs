@@ -5,7 +5,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::temporary::{self, Kind, Temporary};
-use crate::{CommitError, fault, system};
+use crate::{CommitError, fault, open_file, system};
 
 /// Says what a commit promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -235,7 +235,7 @@ fn keep_before(target: &Path, durability: Durability) -> Result<Option<Temporary
         return Ok(Some(kept));
     }
     // No hard links here, or none to a file of somebody else: a copy does it too.
-    let mut old = match File::open(target) {
+    let mut old = match open_file(target) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         old => old.map_err(CommitError::io("open the file", target))?,
     };

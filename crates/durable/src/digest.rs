@@ -1,7 +1,6 @@
 //! The digest: bytes named by their content.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read as _, Write};
 use std::path::Path;
 use std::str::FromStr;
@@ -9,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest as _, Sha256};
 
-use crate::{DigestError, ReadError};
+use crate::{DigestError, ReadError, open_file};
 
 /// Files are read in blocks of this many bytes.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -70,7 +69,7 @@ impl Digest {
 }
 
 fn of_file(path: &Path) -> io::Result<Digest> {
-    let mut file = File::open(path)?;
+    let mut file = open_file(path)?;
     // One byte more than the file is said to have, so that a small file needs no second block.
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(BLOCK_BYTES);
     let mut block = vec![0; length.saturating_add(1).clamp(4096, BLOCK_BYTES)];

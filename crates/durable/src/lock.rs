@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{LockError, time};
+use crate::regular::regular;
+use crate::{LockError, open_file, time};
 
 mod shared;
 
@@ -103,10 +104,11 @@ impl FileLock {
     /// [`LockError::Busy`] says who has it, [`LockError::Unsupported`] that the file system has no locks,
     /// [`LockError::Io`] that the lock file could not be opened.
     pub fn try_acquire(path: &Path) -> Result<Self, LockError> {
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(
-                |source| LockError::Io { operation: "open the lock file", path: path.to_owned(), source },
-            )?;
+        let file = open_lock(path).map_err(|source| LockError::Io {
+            operation: "open the lock file",
+            path: path.to_owned(),
+            source,
+        })?;
         if !lock_exclusively(&file, path)? {
             return Err(LockError::Busy { path: path.to_owned(), holder: read_holder(path) });
         }
@@ -153,7 +155,7 @@ impl FileLock {
     ///
     /// [`LockError::Unsupported`] and [`LockError::Io`], as [`try_acquire`](Self::try_acquire).
     pub fn is_held(path: &Path) -> Result<Option<Holder>, LockError> {
-        let file = match File::open(path) {
+        let file = match open_file(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             result => result.map_err(|source| LockError::Io {
                 operation: "open the lock file",
@@ -182,6 +184,13 @@ impl Drop for FileLock {
             tracing::debug!(path = %self.path.display(), %error, "a lock ends with its file");
         }
     }
+}
+
+/// Opens a lock file, and makes it where there is none. An open for reading and writing waits for nobody.
+fn open_lock(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    regular(file.metadata()?.file_type())?;
+    Ok(file)
 }
 
 /// Takes the exclusive lock; `false` when another exclusive one is held.
@@ -246,7 +255,7 @@ fn write_holder(mut file: &File, holder: &Holder) -> io::Result<()> {
 /// Reads the first line; anything but a holder is nothing.
 fn read_holder(path: &Path) -> Option<Holder> {
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(HOLDER_BYTES).read_to_end(&mut bytes).ok()?;
+    open_file(path).ok()?.take(HOLDER_BYTES).read_to_end(&mut bytes).ok()?;
     let line = bytes.split(|&byte| byte == b'\n').next()?;
     serde_json::from_slice(line).ok()
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use memmap2::{Mmap, MmapMut};
 
-use crate::{CommitError, MapError, system};
+use crate::{CommitError, MapError, is_irregular, open_file, system};
 
 /// Where the operating system cannot reserve space, zeros are written in blocks of this many bytes.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -34,12 +34,11 @@ impl FileMap {
     /// [`MapError::NotAFile`] for a folder, a pipe or a device; [`MapError::Io`] otherwise.
     pub fn open(path: &Path) -> Result<Self, MapError> {
         let io = |operation| move |source| MapError::Io { operation, path: path.to_owned(), source };
-        let file = File::open(path).map_err(io("open"))?;
-        let metadata = file.metadata().map_err(io("look at"))?;
-        if !metadata.is_file() {
-            return Err(MapError::NotAFile { path: path.to_owned() });
-        }
-        if metadata.len() == 0 {
+        let file = open_file(path).map_err(|source| match is_irregular(&source) {
+            true => MapError::NotAFile { path: path.to_owned() },
+            false => io("open")(source),
+        })?;
+        if file.metadata().map_err(io("look at"))?.len() == 0 {
             // An empty map is an error to some operating systems.
             return Ok(Self(None));
         }

@@ -1,12 +1,11 @@
 //! The format version of a root, and the file that says it.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use crate::temporary::{self, Kind, Temporary};
-use crate::{CommitError, Durability, StagedFile, VersionError, create_dir_all, system};
+use crate::{CommitError, Durability, StagedFile, VersionError, create_dir_all, open_file, system};
 
 /// The file in a root that says its version.
 const FILE: &str = "FORMAT";
@@ -88,7 +87,7 @@ pub fn read_format(root: &Path) -> Result<Option<FormatVersion>, VersionError> {
         move |source| VersionError::Io { operation, path, source }
     };
     let mut bytes = Vec::new();
-    match File::open(&path) {
+    match open_file(&path) {
         Ok(file) => file.take(LINE_BYTES).read_to_end(&mut bytes).map_err(io("read"))?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {

@@ -15,7 +15,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use std::time::{Duration, SystemTime};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
 use waycairn_dag::Node;
-use waycairn_durable::{self as durable, Durability, StagedFile, fault, time};
+use waycairn_durable::{self as durable, Durability, StagedFile, fault, open_file, time};
 
 use crate::error::StoreError;
 use crate::merge::Merge;
@@ -163,7 +163,7 @@ fn open(
     lists: &mut HashSet<Arc<Vec<(String, ValueType)>>>,
 ) -> Result<Option<Source>, StoreError> {
     let failed = |source| StoreError::Part { operation: "read", path: path.to_owned(), source };
-    let file = File::open(path).map_err(|source| StoreError::Io {
+    let file = open_file(path).map_err(|source| StoreError::Io {
         operation: "open",
         path: path.to_owned(),
         source,
@@ -236,7 +236,7 @@ fn hide(path: &Path) -> Result<(), StoreError> {
     // The grace counts from now, not from when the part was written. Without the touch, which some file
     // systems refuse, a reader may find the source deleted early; it then lists the folder again.
     let now = time::to_system(time::now_nanos());
-    if let Err(error) = File::open(path).and_then(|file| file.set_modified(now)) {
+    if let Err(error) = open_file(path).and_then(|file| file.set_modified(now)) {
         tracing::debug!(part = name, error = %error, "the time of a compacted part cannot be set");
     }
     durable::rename(path, &path.with_file_name(retired_name(name)))?;

@@ -17,6 +17,7 @@ use parquet::file::metadata::{
     FooterTail, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
     RowGroupMetaData,
 };
+use waycairn_durable::{is_irregular, open_file};
 
 use crate::part::{PartFacts, retired_name};
 use crate::published::{Column, Group, Part, PartSchema, RunKey, readable};
@@ -61,24 +62,16 @@ pub(crate) fn read_footers(path: &Path, names: &[Arc<str>]) -> Vec<Result<Footer
 }
 
 fn read_footer(folder: &Path, name: &str) -> Result<Footer, FooterFault> {
-    let regular = |metadata: &Metadata| match metadata.is_file() {
-        true => Ok(()),
-        false => Err(FooterFault::Damaged("it is no regular file".to_owned(), None)),
-    };
-    // Looked at before it is opened: an open of a pipe waits for somebody who writes.
-    if let Ok(metadata) = std::fs::metadata(folder.join(name)) {
-        regular(&metadata)?;
-    }
-    let file = match File::open(folder.join(name)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => File::open(folder.join(retired_name(name))),
+    let file = match open_file(&folder.join(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => open_file(&folder.join(retired_name(name))),
         file => file,
     };
     let file = match file {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(FooterFault::Gone),
+        Err(error) if is_irregular(&error) => return Err(FooterFault::Damaged(error.to_string(), None)),
         file => file.map_err(FooterFault::Io)?,
     };
     let metadata = file.metadata().map_err(FooterFault::Io)?;
-    regular(&metadata)?;
     // A decoder that meets bytes it did not foresee may panic; that is damage, not a defect of the caller.
     let decoded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| decode_footer(&file, &metadata)));
     decoded.unwrap_or_else(|_| Err(FooterFault::Damaged("its footer cannot be decoded".to_owned(), None)))

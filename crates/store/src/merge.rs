@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
-use std::fs::File;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, new_null_array};
@@ -11,6 +10,7 @@ use arrow::datatypes::{Int64Type, SchemaRef};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
 use waycairn_dag::Node;
+use waycairn_durable::open_file;
 
 use crate::compact::Source;
 use crate::error::StoreError;
@@ -186,7 +186,7 @@ impl Cursor {
     /// Opens a source at its first row; `None` when it has none.
     fn open(source: Source, schema: SchemaRef, batch_rows: usize) -> Result<Option<Cursor>, StoreError> {
         let path = source.path.clone();
-        let file = File::open(&path).map_err(|source| StoreError::Io { operation: "open", path, source })?;
+        let file = open_file(&path).map_err(|source| StoreError::Io { operation: "open", path, source })?;
         let reader = ParquetRecordBatchReaderBuilder::try_new(file)
             .and_then(|builder| builder.with_batch_size(batch_rows).build())
             .map_err(|error| unreadable(&source, error))?;

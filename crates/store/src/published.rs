@@ -14,6 +14,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::{SchemaDescriptor, TypePtr};
+use waycairn_durable::open_file;
 
 use crate::part::{RunRange, retired_name};
 use crate::query::QueryError;
@@ -126,7 +127,7 @@ impl Part {
         let hidden = self.path.with_file_name(retired_name(&self.name));
         // A compaction sets the time of what it hides, so there the length has to be enough.
         for (path, modified) in [(&self.path, self.modified), (&hidden, None)] {
-            match File::open(path) {
+            match open_file(path) {
                 Ok(file) => {
                     let metadata =
                         file.metadata().map_err(|source| OpenFault::Io { path: path.clone(), source })?;

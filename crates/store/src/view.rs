@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use waycairn_dag::{Address, Node};
+use waycairn_durable::read_file;
 
 use crate::blob::{CHECKPOINT_ENTRY, NODESPEC, PAYLOAD_SUFFIX};
 use crate::field::Scalar;
@@ -255,7 +256,7 @@ pub(crate) fn artifact(reader: &ObjectReader, node: &Node, suffix: &str) -> Resu
         let what = "its file is missing; the parts may have been copied without the blobs".to_owned();
         return Err(QueryError::Artifact { path, what });
     }
-    match fs::read(&path) {
+    match read_file(&path) {
         Ok(bytes) => Ok(Artifact { path, bytes }),
         Err(source) => Err(QueryError::Io { operation: "read", path, source }),
     }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::fs;
+use std::fs::{self, File};
 
 use tempfile::TempDir;
 

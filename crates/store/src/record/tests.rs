@@ -145,3 +145,19 @@ fn the_field_that_names_the_files_is_the_stores() {
     assert_eq!(fields["x/result_files"], "x.a.svg/x.b.svg".into());
     assert_eq!(fields["y/result_files"], "y.a.svg".into());
 }
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_a_payload_is_an_error_and_never_makes_a_reader_wait() {
+    let root = TempDir::new().unwrap();
+    let store = open(&root);
+    store.artifact(&node(0), "a", &[], &1).unwrap();
+    store.close().unwrap();
+    let payload = folder(&root, &node(0)).join("a.msgpack");
+    fs::remove_file(&payload).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&payload).status().unwrap().success());
+    let error = store.reader().artifact(&node(0), "a").unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(cause, "it is not a regular file but a pipe");
+    assert!(store.reader().node(&node(0)).unwrap().unwrap().artifacts.is_empty());
+}

@@ -189,7 +189,7 @@ fn only_a_regular_file_is_a_part_and_a_pipe_never_makes_a_reader_wait() {
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
     let error = root.reader().query().count().unwrap_err().to_string();
-    assert!(error.contains("part-y.parquet` is damaged: it is no regular file"), "{error}");
+    assert!(error.contains("part-y.parquet` is damaged: it is not a regular file but a "), "{error}");
     assert_eq!(root.reader().skipping_damaged().query().count().unwrap().value, 2);
     fs::remove_file(&pipe).unwrap();
     // A link to a regular file is as good as the file.
