@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use waycairn_durable::{Durability, StagedFile};
 
 use crate::error::CliError;
+use crate::root;
 use crate::terminal::Terminal;
 use crate::value::Value;
 
@@ -111,6 +112,10 @@ impl RowOutput {
 
     /// Opens the place for rows in their format.
     pub(crate) fn open(&self, terminal: &Terminal) -> Result<Destination, CliError> {
+        if self.format.is_none() {
+            self.place
+                .known_ending(&["csv", "json", "jsonl", "ndjson", "parquet", "arrow", "arrows", "ipc"])?;
+        }
         if let Format::Parquet | Format::Arrow = self.format() {
             self.place.refuse_terminal(terminal)?;
         }
@@ -136,6 +141,9 @@ impl ShapePlace {
 
     /// Opens the place; see [`Place::open`].
     pub(crate) fn open(&self) -> Result<Destination, CliError> {
+        if self.format.is_none() {
+            self.place.known_ending(&["json", "jsonl", "ndjson"])?;
+        }
         let mut out = self.place.open()?;
         out.one_line = self.format() == ShapeFormat::Jsonl;
         Ok(out)
@@ -157,6 +165,14 @@ impl Place {
                 stream(path).map(Box::new).map(|file| Inner::Stream(BufWriter::with_capacity(BUFFER, file)))
             }
             Kind::Regular(target) => {
+                if let Some(root) = root::owner(&target) {
+                    return Err(CliError::new("io", format!("cannot write to `{}`", path.display()))
+                        .why(format!(
+                            "it is among the files that the root `{}` keeps for itself",
+                            root.display()
+                        ))
+                        .next("choose a place outside of the root"));
+                }
                 let staged = StagedFile::create(&target, Durability::State).map_err(|error| {
                     // The error names the temporary file beside the target, which means nothing to the user.
                     let cause = CliError::of("io", error);
@@ -183,6 +199,20 @@ impl Place {
                 .next("add `-o FILE`, or send the output into a pipe or a file"));
         }
         Ok(())
+    }
+
+    /// Refuses a file whose ending says a format other than those that this answer can have. No ending, and that of
+    /// a text, leave the format as it is.
+    pub(crate) fn known_ending(&self, known: &[&str]) -> Result<(), CliError> {
+        let (Some(path), Some(ending)) = (&self.output, self.ending()) else { return Ok(()) };
+        let fits = ending == "txt" || known.contains(&ending.as_str());
+        if fits || !matches!(kind(path), Kind::Regular(_)) {
+            return Ok(());
+        }
+        let known: Vec<String> = known.iter().chain(&["txt"]).map(|ending| format!("`.{ending}`")).collect();
+        Err(CliError::usage(format!("the ending of `{}` says no format of this answer", path.display()))
+            .why(format!("what is known is {}, or no ending for a text", known.join(", ")))
+            .next("choose one of these, or say the format with `--format`"))
     }
 
     /// The ending of the file's name, in small letters.
@@ -395,6 +425,34 @@ mod tests {
         assert_eq!(output("a.txt"), Format::Table);
         let asked = RowOutput { format: Some(Format::Json), place: to(Path::new("a.csv")) };
         assert_eq!(asked.format(), Format::Json);
+    }
+
+    #[test]
+    fn an_ending_that_says_nothing_is_refused_unless_the_format_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = |name: &str, format| {
+            RowOutput { format, place: to(&folder.path().join(name)) }.open(&Terminal::plain()).err()
+        };
+        let error = rows("a.xlsx", None).unwrap();
+        assert_eq!(error.exit, crate::error::Exit::Usage);
+        assert!(error.why.unwrap().contains("`.csv`, `.json`, "));
+        for name in ["a", "a.txt", "a.CSV", "a.parquet", ".hidden"] {
+            assert!(rows(name, None).is_none(), "{name}");
+        }
+        assert!(rows("a.xlsx", Some(Format::Csv)).is_none());
+        let shape =
+            |name: &str, format| ShapePlace { format, place: to(&folder.path().join(name)) }.open().err();
+        assert!(shape("a.csv", None).is_some() && shape("a.csv", Some(ShapeFormat::Json)).is_none());
+        assert!(shape("a.json", None).is_none() && shape("a", None).is_none());
+    }
+
+    #[test]
+    fn what_a_root_keeps_for_itself_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        waycairn_durable::ensure_format(root.path()).unwrap();
+        let error = to(&root.path().join("FORMAT")).open().err().unwrap();
+        assert!(error.why.unwrap().contains("keeps for itself") && error.next.is_some());
+        to(&root.path().join("plot.csv")).open().unwrap().finish().unwrap();
     }
 
     #[cfg(unix)]

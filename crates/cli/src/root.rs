@@ -54,6 +54,29 @@ pub(crate) fn passed_over(named: Option<&Path>, here: &Path) -> Option<PathBuf> 
     found.then_some(path)
 }
 
+/// What a root keeps for itself: nothing that somebody else writes may stand there.
+const OWN: [&str; 5] = ["FORMAT", "objects", "cache", "locks", "plugins"];
+
+/// The root among whose own files and folders a path lies, symbolic links in it followed; `None` for every other path,
+/// one beside them in the folder of a root too. The path itself need not exist.
+pub(crate) fn owner(path: &Path) -> Option<PathBuf> {
+    let path = match path.canonicalize() {
+        Ok(path) => path,
+        Err(_) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            folder.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?)
+        }
+    };
+    let holds = |folder: &&Path| {
+        let inside = path.strip_prefix(folder).ok().and_then(|inside| inside.iter().next());
+        let own = inside.is_some_and(|first| OWN.iter().any(|own| *own == first));
+        // Parts that were copied without the marker are read as a root too.
+        own && (is_root(folder, folder.ends_with(DEFAULT.iter().collect::<PathBuf>()))
+            || folder.join("objects/values").is_dir())
+    };
+    path.ancestors().skip(1).find(holds).map(Path::to_path_buf)
+}
+
 /// Whether the folder holds the marker. One of a version that this program cannot read, or a damaged one, still
 /// marks a root, so that the error names it rather than an empty answer; in a folder that is not called like a root a
 /// file `FORMAT` without our name in it is somebody else's.
@@ -134,6 +157,40 @@ mod tests {
         std::fs::create_dir_all(&default).unwrap();
         write(&default.join("FORMAT"), b"");
         assert!(for_reader(None, top.path()).found);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_root_keeps_for_itself_is_known_by_every_name() {
+        let top = tempfile::tempdir().unwrap();
+        let top = top.path().canonicalize().unwrap();
+        let root = top.join("root");
+        ensure_format(&root).unwrap();
+        std::fs::create_dir_all(root.join("objects/values")).unwrap();
+        std::fs::create_dir_all(root.join("plots")).unwrap();
+        std::fs::create_dir_all(top.join("elsewhere/objects")).unwrap();
+        std::os::unix::fs::symlink(root.join("objects"), top.join("link")).unwrap();
+        for name in [
+            "root/FORMAT",
+            "root/objects/x.csv",
+            "root/objects/values/new",
+            "link/values/x",
+            "root/plots/../cache",
+        ] {
+            assert_eq!(owner(&top.join(name)), Some(root.clone()), "{name}");
+        }
+        for name in [
+            "x.csv",
+            "root/plots/x.csv",
+            "root/x.csv",
+            "root/objects/../x.csv",
+            "elsewhere/objects/x",
+            "no/objects/x",
+        ] {
+            assert_eq!(owner(&top.join(name)), None, "{name}");
+        }
+        std::fs::remove_file(root.join("FORMAT")).unwrap();
+        assert_eq!(owner(&root.join("objects/x")), Some(root));
     }
 
     fn write(path: &Path, bytes: &[u8]) {

@@ -96,8 +96,8 @@ pub(crate) fn run(args: AnalyzeArgs, context: &Context) -> Result<Exit, CliError
         device: args.device.clone(),
         tag: args.tag.clone(),
     };
-    let outcomes = analyze(&context.experiments, &request).map_err(failure::train)?;
     let mut out = args.output.open(&context.terminal)?;
+    let outcomes = analyze(&context.experiments, &request).map_err(failure::train)?;
     let failed = outcomes.iter().filter(|outcome| outcome.status == AnalyzeStatus::Failed).count();
     match args.output.format() {
         Format::Table => {

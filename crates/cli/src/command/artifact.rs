@@ -50,6 +50,9 @@ pub(crate) fn run(args: &ArtifactArgs, context: &Context) -> Result<(), CliError
         Some("msgpack" | "mp") => PayloadFormat::Msgpack,
         _ => PayloadFormat::Json,
     });
+    if args.format.is_none() {
+        args.place.known_ending(&["json", "msgpack", "mp"])?;
+    }
     if format == PayloadFormat::Msgpack {
         args.place.refuse_terminal(&context.terminal)?;
     }

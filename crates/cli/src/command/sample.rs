@@ -57,8 +57,8 @@ pub(crate) fn run(args: SampleArgs, context: &Context) -> Result<(), CliError> {
         seed: args.seed,
         device: args.device,
     };
-    let text = sample(&context.experiments, reader.root(), &node, &options).map_err(failure::train)?;
     let mut out = args.output.place.open()?;
+    let text = sample(&context.experiments, reader.root(), &node, &options).map_err(failure::train)?;
     match args.output.format() {
         Shape::Json => out.json(&json(&node, &options, text))?,
         // A prompt that was not given is only where the model begins.
