@@ -46,6 +46,8 @@ pub struct NodeView {
     pub blob: Option<PathBuf>,
     /// Its checkpoint, if a record marks one.
     pub checkpoint: Option<CheckpointInfo>,
+    /// Whether it had a checkpoint that was withdrawn, since the settings kept it no longer.
+    pub checkpoint_withdrawn: bool,
     /// Its artifacts, by suffix.
     pub artifacts: Vec<ArtifactInfo>,
     /// The result files that records of it announce and that are there: names and sizes in bytes, by name.
@@ -135,6 +137,7 @@ struct Recorded {
     blob: Option<String>,
     parents: BTreeMap<Address, Node>,
     checkpoint: bool,
+    withdrawn: bool,
     finished: bool,
     files: AnnouncedFiles,
     announced: BTreeMap<String, Announcement>,
@@ -229,6 +232,7 @@ pub(crate) fn view(reader: &ObjectReader, set: &PartSet, node: &Node) -> Result<
         written: recorded.written,
         blob,
         checkpoint,
+        checkpoint_withdrawn: recorded.withdrawn,
         artifacts,
         files,
         finished: recorded.finished,
@@ -271,6 +275,7 @@ fn recorded(set: &PartSet, node: &Node) -> Result<Recorded, Fault> {
     let blob = spec.column(BLOB);
     let artifact = spec.column(ARTIFACT);
     let parents = spec.set(PARENT);
+    let marks = spec.column(CHECKPOINT);
     let checkpoint = spec.flag(&Flag::True(CHECKPOINT));
     let finished = spec.flag(&Flag::True(FINISHED));
     let announces = spec.column(RECORD);
@@ -296,6 +301,8 @@ fn recorded(set: &PartSet, node: &Node) -> Result<Recorded, Fault> {
             }
         }
         recorded.checkpoint = block.flag(checkpoint).get(slot);
+        let withdraws = |record: &(usize, usize)| block.value(*record, marks) == Some(Scalar::Bool(false));
+        recorded.withdrawn = !recorded.checkpoint && records.iter().any(withdraws);
         recorded.finished = block.flag(finished).get(slot);
         // The best record first; of two that announce one artifact, that is the one whose payload stayed.
         for record in records {

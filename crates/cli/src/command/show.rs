@@ -121,7 +121,8 @@ fn text(view: &NodeView, terminal: &Terminal) -> String {
         }
         format!("{state}, {} in {files}", number::bytes(checkpoint.bytes))
     });
-    facts.line("checkpoint", checkpoint.as_deref().unwrap_or(MISSING));
+    let none = if view.checkpoint_withdrawn { "withdrawn" } else { MISSING };
+    facts.line("checkpoint", checkpoint.as_deref().unwrap_or(none));
     if let Some(blob) = &view.blob {
         facts.line("folder", &printable(&blob.display().to_string()));
     }
@@ -208,6 +209,7 @@ mod tests {
                 bytes: 1_200,
                 files: vec![("model.safetensors".to_owned(), 1_200)],
             }),
+            checkpoint_withdrawn: false,
             artifacts: vec![ArtifactInfo {
                 suffix: "summary".to_owned(),
                 bytes: 10,
@@ -230,6 +232,14 @@ mod tests {
         std::fs::create_dir(folder.path().join("checkpoint")).unwrap();
         let said = text(&gone, &Terminal::plain());
         assert!(said.contains("checkpoint  INCOMPLETE, "), "{said}");
+    }
+
+    #[test]
+    fn a_withdrawn_checkpoint_is_told_from_one_that_never_was() {
+        let without = NodeView { checkpoint: None, ..view() };
+        assert!(text(&without, &Terminal::plain()).contains("checkpoint  -\n"));
+        let withdrawn = NodeView { checkpoint_withdrawn: true, ..without };
+        assert!(text(&withdrawn, &Terminal::plain()).contains("checkpoint  withdrawn\n"));
     }
 
     #[test]

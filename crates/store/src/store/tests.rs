@@ -318,7 +318,8 @@ fn store_7_a_withdrawn_checkpoint_goes_and_its_node_stays() {
         assert_eq!(reader.query().checkpoint().all().unwrap().value, [node(5)]);
         assert_eq!(reader.resolve("latest").unwrap(), node(6), "the latest node is where it was");
         let view = reader.node(&node(0)).unwrap().unwrap();
-        assert!(view.checkpoint.is_none() && view.artifacts.len() == 1);
+        assert!(view.checkpoint.is_none() && view.checkpoint_withdrawn && view.artifacts.len() == 1);
+        assert!(!reader.node(&node(6)).unwrap().unwrap().checkpoint_withdrawn, "it never had one");
         assert_eq!(view.fields["model/sha256"], "a".into());
         let sql = reader.sql("select checkpoint from nodes where seq = 0").unwrap();
         assert_eq!(sql.rows().next().unwrap(), [Scalar::Bool(false)]);
