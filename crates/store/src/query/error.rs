@@ -148,6 +148,13 @@ pub enum Diagnostic {
         /// Fields with similar names, the most similar first.
         nearest: Vec<String>,
     },
+    /// No run has this nonce, and some have one that begins so: an expression takes a nonce whole.
+    ShortNonce {
+        /// What was asked for.
+        nonce: String,
+        /// What may have been meant, as an expression takes it: nonces, or nodes where one was asked for.
+        nearest: Vec<String>,
+    },
     /// An integer that no float equals is shown as the nearest float.
     InexactInteger {
         /// The field.
@@ -183,6 +190,11 @@ impl fmt::Display for Diagnostic {
             Diagnostic::UnknownSortKey { key, nearest } => write!(
                 f,
                 "no node has a field `{key}` to sort by, so the order is that of the identities{}",
+                nearest_text(nearest)
+            ),
+            Diagnostic::ShortNonce { nonce, nearest } => write!(
+                f,
+                "no run has the nonce `{nonce}`, and an expression takes a nonce whole{}",
                 nearest_text(nearest)
             ),
             Diagnostic::InexactInteger { key, value } => write!(

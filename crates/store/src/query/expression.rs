@@ -199,7 +199,8 @@ impl Expr {
     ///   bare word without spaces or operators, or stands in double quotes. A value is a number, `true`, `false`,
     ///   or a string in single quotes; a quote inside quotes is doubled.
     /// - identity: `name = 'x'`, `nonce = 'x'`, `seq >= 3`, `node = 'ADDRESS'` or `node = 'name@nonce:seq'`,
-    ///   `project = 'p.*.r'`; here a nonce is written whole
+    ///   `project = 'p.*.r'`; here a nonce is written whole, and of a beginning a diagnostic
+    ///   says what it may mean
     /// - markers: `checkpoint`, `artifact`, `artifact = 'suffix'`, `job = 'gpt@1'`, `finished`
     /// - single records, only outside of `or` and `not`: `execution = 'x'`, `tag = 'x'`, `process = 0`,
     ///   `written >= '2026-11-30T12:00:00Z'`

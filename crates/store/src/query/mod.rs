@@ -30,6 +30,7 @@ mod provider;
 mod records;
 mod request;
 mod scope;
+mod short;
 mod shown;
 mod slots;
 mod sort;

@@ -22,6 +22,7 @@ use crate::query::finished::finished_runs;
 use crate::query::plan::FoldPlan;
 use crate::query::predicate::{Binder, Folded, Predicate, Side, field_key, side};
 use crate::query::scope::{IdentityScope, RecordScope};
+use crate::query::short::short_nonces;
 use crate::query::shown::ShownColumns;
 use crate::query::slots::Value;
 use crate::query::sort::{Order, SortKey, SortValue};
@@ -231,6 +232,7 @@ impl Request {
             Binder { fields: &set.fields, spec: &mut spec, diagnostics, nothing: false, finished: false };
         let predicate = binder.conjuncts(&terms)?;
         let given = self.bind_selection(&mut binder, selection)?;
+        short_nonces(set, &terms, binder.diagnostics);
         let sort = self.bind_sort(&mut binder);
         if binder.nothing {
             return Ok(None);
