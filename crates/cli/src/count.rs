@@ -20,10 +20,10 @@ pub(crate) fn any<T: FromStr>(text: &str) -> Result<T, String> {
 /// # Errors
 ///
 /// What would be right.
-pub(crate) fn positive(text: &str) -> Result<usize, String> {
-    match any(text) {
-        Ok(0) => Err("it must be at least 1".to_owned()),
-        other => other,
+pub(crate) fn positive<T: FromStr + PartialEq + From<u8>>(text: &str) -> Result<T, String> {
+    match any(text)? {
+        zero if zero == T::from(0) => Err("it must be at least 1".to_owned()),
+        count => Ok(count),
     }
 }
 
@@ -49,7 +49,7 @@ mod tests {
             assert!(any::<u64>(text).unwrap_err().contains("a whole number"), "{text}");
         }
         assert_eq!(any::<u64>("99999999999999999999").unwrap_err(), "it is too large");
-        assert_eq!(positive("0").unwrap_err(), "it must be at least 1");
+        assert_eq!(positive::<usize>("0").unwrap_err(), "it must be at least 1");
         assert!(fraction("-0").unwrap().is_sign_positive());
         assert!(fraction("NaN").is_err() && fraction("-1").is_err() && fraction("x").is_err());
     }

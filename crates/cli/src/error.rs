@@ -5,6 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use waycairn_dag::Node;
+use waycairn_durable::is_irregular;
 use waycairn_store::QueryError;
 use waycairn_train::TrainError;
 
@@ -29,6 +30,9 @@ impl From<Exit> for ExitCode {
         Self::from(exit as u8)
     }
 }
+
+/// What standard output is called.
+pub(crate) const STANDARD_OUTPUT: &str = "standard output";
 
 /// An error as the user meets it.
 #[derive(Debug)]
@@ -105,7 +109,11 @@ impl CliError {
     pub(crate) fn writing(target: &str, error: io::Error) -> Self {
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
         let mut writing = Self::new("io", format!("cannot write to {target}")).why(io_text(&error));
-        writing.next = Some("make room or choose another place with `-o FILE`".into());
+        // The other places were named with `-o`.
+        writing.next = Some(match target {
+            STANDARD_OUTPUT => "make room there, or send the output elsewhere".into(),
+            _ => "make room, or choose another place with `-o FILE`".into(),
+        });
         writing.quiet = quiet;
         writing.source = Some(Box::new(error));
         writing
@@ -126,6 +134,17 @@ impl CliError {
     /// Sets what to do next where the error itself does not say it.
     pub(crate) fn default_next(mut self, next: &str) -> Self {
         self.next.get_or_insert_with(|| next.into());
+        self
+    }
+
+    /// Says what to do about an answer of the operating system, where nothing that knows more says it.
+    pub(crate) fn or_system_next(mut self) -> Self {
+        if self.next.is_none() {
+            let source = self.source.as_deref().map(|source| source as &(dyn Error + 'static));
+            let mut causes = std::iter::successors(source, |error| (*error).source());
+            let answer = causes.find_map(|error| error.downcast_ref::<io::Error>());
+            self.next = answer.and_then(system_next).map(Into::into);
+        }
         self
     }
 
@@ -227,6 +246,40 @@ fn reason(error: &dyn Error) -> Option<String> {
     if causes.is_empty() { None } else { Some(causes.join(": ")) }
 }
 
+/// The next step after an answer of the operating system, where there is a plain one.
+fn system_next(error: &io::Error) -> Option<&'static str> {
+    /// Too many open files, of the process and of the system; the same on every Unix.
+    const OPEN_FILES: [i32; 2] = [24, 23];
+    /// Of the disk, or of the network below it.
+    const INPUT_OUTPUT: i32 = 5;
+    if is_irregular(error) {
+        return Some("move it away, or restore what was there from a copy of the root");
+    }
+    let code = error.raw_os_error();
+    if cfg!(unix) && code.is_some_and(|code| OPEN_FILES.contains(&code)) {
+        return Some("allow more open files: `ulimit -n`");
+    }
+    if cfg!(unix) && code == Some(INPUT_OUTPUT) {
+        return Some("look into the system's log: the disk, or the network that it is on, has failed");
+    }
+    match error.kind() {
+        io::ErrorKind::StorageFull => Some("free some space on that disk, or choose another one"),
+        io::ErrorKind::QuotaExceeded => Some("remove something, or ask for a larger quota"),
+        io::ErrorKind::FileTooLarge => Some("allow larger files: `ulimit -f`"),
+        io::ErrorKind::PermissionDenied => Some("allow it there, or choose another place"),
+        io::ErrorKind::ReadOnlyFilesystem => Some("choose a place on a file system that is not read-only"),
+        io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy | io::ErrorKind::ExecutableFileBusy => {
+            Some("wait for the process that uses it, or stop it")
+        }
+        io::ErrorKind::OutOfMemory => Some("free memory, or ask for less at once"),
+        io::ErrorKind::NotFound => Some("check the path: it is gone, or was never there"),
+        io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
+            Some("check the path, and what is there")
+        }
+        _ => None,
+    }
+}
+
 /// An answer of the operating system in our style: `no such file or directory`.
 fn io_text(error: &io::Error) -> String {
     let text = one_line(&error.to_string());
@@ -304,6 +357,34 @@ mod tests {
         let absent = io::Error::from_raw_os_error(2);
         assert_eq!(io_text(&absent), "no such file or directory");
         assert_eq!(io_text(&io::Error::other("NFS is gone")), "NFS is gone");
+    }
+
+    #[test]
+    fn what_the_operating_system_refuses_has_a_next_step() {
+        let next = |error: io::Error| {
+            let error = QueryError::Io { operation: "read", path: "p".into(), source: error };
+            CliError::of("io", error).or_system_next().next.map(String::from).unwrap_or_default()
+        };
+        for (code, says) in
+            [(28, "free some space"), (13, "allow it"), (5, "log"), (24, "ulimit -n"), (2, "the path")]
+        {
+            assert!(next(io::Error::from_raw_os_error(code)).contains(says), "{code}");
+        }
+        for kind in
+            [io::ErrorKind::QuotaExceeded, io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::WouldBlock]
+        {
+            assert!(!next(kind.into()).is_empty(), "{kind}");
+        }
+        assert_eq!(next(io::Error::other("who knows")), "");
+        let known = CliError::of("io", io::Error::from(io::ErrorKind::StorageFull)).next("wait");
+        assert_eq!(known.or_system_next().next.as_deref(), Some("wait"), "what knows more stands");
+    }
+
+    #[test]
+    fn another_place_is_advised_where_there_is_an_option_for_it() {
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        assert!(!CliError::writing(STANDARD_OUTPUT, full()).next.unwrap().contains("-o"));
+        assert!(CliError::writing("`a.csv`", full()).next.unwrap().contains("-o FILE"));
     }
 
     #[test]

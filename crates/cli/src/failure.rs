@@ -80,11 +80,18 @@ pub(crate) fn query(error: QueryError) -> CliError {
                 .default_next("see the examples of `waycairn query --help`")
         }
         QueryError::Sql { what, .. } => {
-            // The planner ends a message about an unknown column with the list of all columns.
             let what = one_line(&what);
-            let (why, next) = match what.split_once("Valid fields are ") {
-                Some((why, fields)) => (why, format!("the columns are {}", fields.trim_end_matches('.'))),
-                None => (what.as_str(), "keys stand in double quotes, strings in single ones".to_owned()),
+            // The planner ends a message about an unknown column with the list of all columns; what we say of one
+            // that is a piece of a field's name ends in what to write.
+            let (why, next) = match (what.split_once("Valid fields are "), what.rsplit_once("; put it in ")) {
+                (Some((why, fields)), _) => {
+                    (why, format!("the columns are {}", fields.trim_end_matches('.')))
+                }
+                (None, Some((why, place))) => (why, format!("put it in {place}")),
+                (None, None) if what.starts_with("table '") => {
+                    (what.as_str(), "the tables are `nodes` and `records`".to_owned())
+                }
+                (None, None) => (what.as_str(), "see the examples of `waycairn sql --help`".to_owned()),
             };
             let why = why.trim_end_matches([';', ' ', '.']);
             CliError::new("sql", "the statement has no answer").why(why).next(next)

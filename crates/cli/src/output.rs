@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use waycairn_durable::{Durability, StagedFile};
 
-use crate::error::CliError;
+use crate::error::{CliError, STANDARD_OUTPUT};
 use crate::root;
 use crate::terminal::Terminal;
 use crate::value::Value;
@@ -242,7 +242,7 @@ impl Destination {
     /// Standard output.
     pub(crate) fn standard_output() -> Self {
         let inner = Inner::Standard(BufWriter::with_capacity(BUFFER, io::stdout()));
-        Self { inner, name: "standard output".to_owned(), failure: None, one_line: false }
+        Self { inner, name: STANDARD_OUTPUT.to_owned(), failure: None, one_line: false }
     }
 
     /// Writes what is still held and makes a regular file appear.

@@ -15,7 +15,7 @@ use crate::args::Cli;
 use crate::command::{Command, version};
 use crate::context::Context;
 use crate::environment::Environment;
-use crate::error::{CliError, Exit, one_line};
+use crate::error::{CliError, Exit, STANDARD_OUTPUT, one_line};
 use crate::output::{Destination, ShapeFormat};
 use crate::terminal::Terminal;
 use crate::{panic, progress};
@@ -45,7 +45,7 @@ pub fn main(experiments: Experiments) -> ExitCode {
     let error = match result {
         Ok(exit) => return exit.into(),
         Err(error) if error.is_quiet() => return Exit::Done.into(),
-        Err(error) => error,
+        Err(error) => error.or_system_next(),
     };
     let text = if as_json {
         serde_json::to_string(&error.json()).unwrap_or_default() + "\n"
@@ -73,7 +73,7 @@ fn run(
     let cli = match parsed.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches)) {
         Ok(cli) => cli,
         Err(error) if error.kind() == ErrorKind::DisplayHelp => {
-            error.print().map_err(|error| CliError::writing("standard output", error))?;
+            error.print().map_err(|error| CliError::writing(STANDARD_OUTPUT, error))?;
             return Ok(Exit::Done);
         }
         Err(error) => return Err(usage(&error, arguments)),
@@ -263,8 +263,14 @@ mod tests {
             (
                 "waycairn query --limit x",
                 "invalid value 'x' for '--limit <N>'",
-                "invalid digit found in string",
+                "give a whole number of at least 0, such as 200",
                 "see `waycairn query --help`",
+            ),
+            (
+                "waycairn analyze --every 0",
+                "invalid value '0' for '--every <K>'",
+                "it must be at least 1",
+                "see `waycairn analyze --help`",
             ),
             (
                 "waycairn completions tcl",

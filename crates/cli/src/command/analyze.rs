@@ -12,6 +12,7 @@ use crate::args::NODE_HELP;
 use crate::command::plugins::{PluginPlaces, nothing_found};
 use crate::command::train::assignment;
 use crate::context::Context;
+use crate::count;
 use crate::error::{CliError, Exit, one_line};
 use crate::failure;
 use crate::number::plural;
@@ -73,8 +74,8 @@ pub(crate) struct Which {
     #[arg(long = "where", value_name = "EXPR", allow_hyphen_values = true, help_heading = "Which nodes")]
     filter: Option<String>,
     /// Analyze the checkpoints after every K-th step of a run
-    #[arg(long, value_name = "K", help_heading = "Which nodes")]
-    every: Option<std::num::NonZeroU64>,
+    #[arg(long, value_name = "K", value_parser = count::positive::<u64>, help_heading = "Which nodes")]
+    every: Option<u64>,
     /// Analyze the last checkpoint of a run
     #[arg(long, help_heading = "Which nodes")]
     latest: bool,
@@ -228,7 +229,7 @@ fn nodes(args: &AnalyzeArgs, context: &Context, reader: &ObjectReader) -> Result
             return Err(failure::unknown(name, reader.root()));
         };
         // Step s stands at seq s - 1.
-        let fits = |seq: u64| which.every.is_none_or(|every| (seq + 1).is_multiple_of(every.get()));
+        let fits = |seq: u64| which.every.is_none_or(|every| (seq + 1).is_multiple_of(every));
         let seqs: Vec<u64> = run.checkpoints.iter().copied().filter(|seq| fits(*seq)).collect();
         let seqs = if which.latest { &seqs[seqs.len().saturating_sub(1)..] } else { &seqs[..] };
         nodes = seqs.iter().filter_map(|seq| run.last.at(*seq).ok()).collect();

@@ -34,7 +34,7 @@ pub(crate) struct SampleArgs {
     #[arg(long, value_name = "T", default_value_t = 1.0, value_parser = count::fraction, allow_negative_numbers = true)]
     pub(super) temperature: f64,
     /// Choose among the K likeliest tokens only
-    #[arg(long, value_name = "K", value_parser = count::positive)]
+    #[arg(long, value_name = "K", value_parser = count::positive::<usize>)]
     pub(super) top_k: Option<usize>,
     /// Seed of the choice: the same seed writes the same text
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = count::any::<u64>)]

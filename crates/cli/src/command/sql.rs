@@ -15,7 +15,7 @@ use crate::value::Value;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  waycairn sql 'SELECT name, min(\"val/loss\") AS best FROM nodes GROUP BY name ORDER BY best'
+  waycairn sql 'SELECT name, nonce, min(\"val/loss\") AS best FROM nodes GROUP BY name, nonce ORDER BY best'
   waycairn sql 'SELECT * FROM records LIMIT 5' --format jsonl
 
 A key that is no plain word stands in double quotes, a string in single quotes.")]

@@ -90,7 +90,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "DEVICE", default_value = "auto", help_heading = "How to run")]
     pub(super) device: String,
     /// Threads to compute with [default: one per core]
-    #[arg(long, value_name = "N", value_parser = count::positive, help_heading = "How to run")]
+    #[arg(long, value_name = "N", value_parser = count::positive::<usize>, help_heading = "How to run")]
     pub(super) threads: Option<usize>,
     /// Stop in good order after this time, such as 90s, 30m or 1h30m
     #[arg(long, value_name = "TIME", value_parser = crate::span::parse, help_heading = "How to run")]
