@@ -135,6 +135,93 @@ fn an_unknown_field_names_the_nearest() {
 }
 
 #[test]
+fn an_unknown_key_says_that_it_emptied_the_answer() {
+    let root = trained();
+    let words = ["query", "seq < 3", "--keys", "train/loss,val/los"];
+    let emptied = "nothing is shown because of `--keys val/los`; 3 nodes match without it";
+    for format in ["table", "json", "csv", "parquet"] {
+        let file = root.folder().join("unknown-key").display().to_string();
+        let run = root.run(&[&words[..], &["--format", format, "-o", &file]].concat());
+        assert_eq!(run.status, Some(0), "{run}");
+        assert!(run.err.contains("no node has a field `val/los`; nearest: `val/loss`"), "{run}");
+        assert!(run.err.contains(emptied) && !run.err.contains("no node matches"), "{run}");
+    }
+    let run = root.run(&["query", "seq > 99999", "--keys", "val/los"]);
+    assert!(run.err.contains("no node matches") && !run.err.contains("nothing is shown"), "{run}");
+    let run = root.run(&["query", "seq > 99999", "--keys", "val/loss"]);
+    assert!(run.err.contains("no node matches"), "{run}");
+}
+
+#[test]
+fn a_shortened_nonce_in_an_expression_is_told_with_what_it_may_mean() {
+    let root = trained();
+    let run = root.json(&["nodes"]);
+    let nonce = run[0]["nonce"].as_str().expect("a nonce");
+    let short = &nonce[..4];
+    let said = format!("no run has the nonce `{short}`, and an expression takes a nonce whole; nearest: ");
+    let run = root.run(&["query", &format!("node = 'shakespeare@{short}:3'")]);
+    assert!(run.err.contains(&format!("{said}`shakespeare@{nonce}:3`")), "{run}");
+    let run = root.run(&["query", &format!("seq = 3 and not (nonce = '{short}')")]);
+    assert!(run.err.contains(&format!("{said}`{nonce}`")), "{run}");
+    let run = root.run(&["query", &format!("node = 'shakespeare@{nonce}:3' and nonce != 'zz'")]);
+    assert!(run.status == Some(0) && !run.err.contains("nonce"), "{run}");
+}
+
+#[test]
+fn an_answer_replaces_nothing_that_a_root_keeps_for_itself() {
+    let root = trained();
+    let node = root.json(&["show", "shakespeare:19"]);
+    let model = Path::new(node["blob"].as_str().expect("a blob")).join("checkpoint/model.safetensors");
+    let values = root.path().join("objects/values");
+    let part = fs::read_dir(&values).expect("the parts").next().expect("a part").expect("an entry").path();
+    for target in [root.path().join("FORMAT"), part, values.join("new.csv"), model] {
+        let before = fs::read(&target).ok();
+        let target = target.display().to_string();
+        for words in
+            [&["query", "--format", "csv"][..], &["nodes", "--format", "json"], &["export", "shakespeare"]]
+        {
+            let run = root.run(&[words, &["-o", &target]].concat());
+            run.fails_with(
+                1,
+                &["cannot write to `", "keeps for itself", "next: choose a place outside of the root"],
+            );
+        }
+        assert_eq!(fs::read(&target).ok(), before, "{target}");
+    }
+    let beside = root.path().join("plot.csv").display().to_string();
+    assert_eq!(root.run(&["nodes", "-o", &beside]).status, Some(0));
+    fs::remove_file(beside).expect("the answer");
+    let odd = root.folder().join("answer.xlsx").display().to_string();
+    root.run(&["nodes", "-o", &odd]).fails_with(2, &["answer.xlsx", "`.csv`", "--format"]);
+    assert!(!Path::new(&odd).exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_called_format_never_makes_a_reader_wait() {
+    let root = root();
+    fs::create_dir_all(root.path()).expect("a root");
+    let made = std::process::Command::new("mkfifo").arg(root.path().join("FORMAT")).status();
+    assert!(made.expect("mkfifo").success());
+    for words in [&["nodes"][..], &["train", "--steps", "1"], &["show", "latest"]] {
+        root.run(words).fails_with(1, &["FORMAT", "it is not a regular file but a pipe", "next: "]);
+    }
+}
+
+#[test]
+fn an_error_in_a_statement_advises_what_fits_it() {
+    let root = trained();
+    for (statement, next) in [
+        ("SELECT val/loss FROM nodes", "next: put it in double quotes: \"val/loss\""),
+        ("SELECT 1 FROM runs", "next: the tables are `nodes` and `records`"),
+        ("SELEC 1", "next: see the examples of `waycairn sql --help`"),
+        ("DELETE FROM nodes", "next: see the examples of `waycairn sql --help`"),
+    ] {
+        root.run(&["sql", statement]).fails_with(1, &[next]);
+    }
+}
+
+#[test]
 fn a_file_that_is_no_plugin() {
     let root = trained();
     let file = root.file("not-a-plugin.so", "just text");

@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use waycairn_store::{Expr, NodeRow, ObjectReader, Order, Query, Scalar, SortKey};
+use waycairn_store::{Diagnostic, Expr, NodeRow, ObjectReader, Order, Query, Scalar, SortKey};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::number::plural;
 use crate::output::{Destination, Format, RowOutput};
 use crate::rows::{self, Columns, FIELD, meant_key};
 use crate::table::Grid;
 use crate::value::Value;
-use crate::{failure, keys};
+use crate::{count, failure, keys};
 
 /// Find nodes by their fields
 #[derive(Debug, Args)]
@@ -24,9 +25,10 @@ Examples:
 An EXPR compares keys with values: val/loss < 2.6, name = 'x', seq >= 100, \"a key with spaces\" != 3.
 Terms are joined with and, or, not and parentheses. `has KEY` and `missing KEY` ask whether a node has the
 key at all; a comparison with a missing key is false. `checkpoint`, `artifact`, `artifact = 'summary'` and
-`finished` ask for what is attached to the node and whether its run ended. `node = 'name@nonce:seq'` and
-`nonce = 'x'` take the whole nonce, unlike a NODE of other commands; `node = 'ADDRESS'` does as well. A key that is called like a word
-of the language or a column of the answer is written field:KEY.")]
+`finished` ask for what is attached to the node and whether its run ended. `name = 'x'`, `nonce = 'x'`, `seq >= 3` and
+`node = 'ADDRESS'` or `node = 'name@nonce:seq'` say which nodes; here a nonce is written whole, unlike in a NODE of
+other commands. `tag = 'x'` and `written >= '2026-11-30T12:00:00Z'` take the records that are marked so, or as new.
+A key that is called like a word of the language or a column of the answer is written field:KEY.")]
 pub(crate) struct QueryArgs {
     /// What the nodes must satisfy [default: every node]
     #[arg(value_name = "EXPR")]
@@ -38,10 +40,10 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "KEY[:desc]")]
     pub(super) sort: Option<String>,
     /// Show at most this many nodes
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::any::<usize>)]
     pub(super) limit: Option<usize>,
     /// Leave out this many nodes first
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::any::<usize>)]
     pub(super) offset: Option<usize>,
     #[command(flatten)]
     pub(super) output: RowOutput,
@@ -61,6 +63,11 @@ pub(crate) fn run(args: &QueryArgs, context: &Context) -> Result<(), CliError> {
         Format::Parquet | Format::Arrow if args.keys.is_empty() || asked.is_of_fields() => {
             let table = query.batches(&asked.selection()).map_err(failure::query)?;
             context.diagnostics(&table.diagnostics);
+            if table.rows().next().is_none() {
+                emptied(&table.diagnostics, &asked, args, &reader)?
+                    .iter()
+                    .for_each(|note| context.note(note));
+            }
             failure::write_table(&table, args.output.format(), &mut out)?;
         }
         format => {
@@ -68,15 +75,55 @@ pub(crate) fn run(args: &QueryArgs, context: &Context) -> Result<(), CliError> {
                 if args.keys.is_empty() { query.select_all() } else { query.select(&asked.selection()) };
             let answer = answer.map_err(failure::query)?;
             context.diagnostics(&answer.diagnostics);
+            let mut empty = None;
+            if answer.value.is_empty() {
+                empty = emptied(&answer.diagnostics, &asked, args, &reader)?;
+                if let Some(note) = empty.as_deref().filter(|_| format != Format::Table) {
+                    context.note(note);
+                }
+            }
+            let empty = empty.as_deref().unwrap_or("no node matches");
             let asked = match (args.keys.is_empty(), format) {
                 (true, Format::Table) => Asked::for_people(&answer.value),
                 (true, _) => Asked::all(&answer.value),
                 (false, _) => asked,
             };
-            write(&asked, answer.value, format, &mut out, context)?;
+            write(&asked, answer.value, format, empty, &mut out, context)?;
         }
     }
     out.finish()
+}
+
+/// What to say of an answer that is empty because of its keys: one that no node has leaves no rows, whatever matches.
+fn emptied(
+    diagnostics: &[Diagnostic],
+    asked: &Asked,
+    args: &QueryArgs,
+    reader: &ObjectReader,
+) -> Result<Option<String>, CliError> {
+    let is_unknown = |key: &&str| {
+        let field = key.strip_suffix("::text").unwrap_or(key);
+        diagnostics.iter().any(|diagnostic| match diagnostic {
+            Diagnostic::UnknownField { key, .. } | Diagnostic::UnreadableField { key, .. } => key == field,
+            _ => false,
+        })
+    };
+    let selection = asked.selection();
+    let keys = selection.iter().map(|key| key.strip_prefix(FIELD).unwrap_or(key));
+    let unknown: Vec<&str> = keys.filter(is_unknown).collect();
+    if unknown.is_empty() {
+        return Ok(None);
+    }
+    let mut query = reader.query();
+    if let Some(text) = &args.expression {
+        query.expression(Expr::parse(text).map_err(failure::parse)?);
+    }
+    let matching = query.count().map_err(failure::query)?.value;
+    let verb = if matching == 1 { "matches" } else { "match" };
+    Ok((matching > 0).then(|| {
+        let keys = unknown.join("`, `");
+        format!("nothing is shown because of `--keys {keys}`; {} {verb} without it", plural(matching, "node"))
+    }))
 }
 
 /// Builds the query that the arguments describe.
@@ -199,6 +246,7 @@ fn write(
     asked: &Asked,
     rows: Vec<NodeRow>,
     format: Format,
+    empty: &str,
     out: &mut Destination,
     context: &Context,
 ) -> Result<(), CliError> {
@@ -209,7 +257,7 @@ fn write(
             let node = [Value::Text(row.node.to_string())];
             grid.push(node.into_iter().chain(asked.values(row)));
         }
-        return context.table(&grid, "no node matches", out);
+        return context.table(&grid, empty, out);
     }
     let columns = asked.columns(FIXED);
     rows::write(out, format, &columns, rows.iter().map(|row| asked.row(row)))
