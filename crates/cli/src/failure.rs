@@ -88,7 +88,7 @@ pub(crate) fn query(error: QueryError) -> CliError {
                     (why, format!("the columns are {}", fields.trim_end_matches('.')))
                 }
                 (None, Some((why, place))) => (why, format!("put it in {place}")),
-                (None, None) if what.starts_with("table '") => {
+                (None, None) if what.contains("table 'datafusion.") => {
                     (what.as_str(), "the tables are `nodes` and `records`".to_owned())
                 }
                 (None, None) => (what.as_str(), "see the examples of `waycairn sql --help`".to_owned()),
