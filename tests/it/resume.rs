@@ -157,6 +157,33 @@ fn a_signal_stops_in_good_order_and_the_same_command_goes_on() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupt_in_the_first_moment_is_heard() {
+    /// The bit of SIGINT among the signals that a process catches.
+    const INTERRUPT: u64 = 1 << 1;
+    let root = Root::new(program());
+    let file = root.file("input.txt", text(20_000));
+    let mut command = root.command(launch(&file, "100000"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a launch");
+    let status = format!("/proc/{}/status", child.id());
+    let started = Instant::now();
+    let catches = || {
+        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        caught
+            .and_then(|caught| u64::from_str_radix(caught.trim(), 16).ok())
+            .is_some_and(|set| set & INTERRUPT != 0)
+    };
+    while !catches() {
+        assert!(started.elapsed().as_secs() < 60, "no handler");
+    }
+    let kill = std::process::Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status();
+    assert!(kill.expect("kill runs").success());
+    let run = Run::from(child.wait_with_output().expect("wait"));
+    assert_eq!(run.status, Some(4), "{run}");
+}
+
 #[test]
 fn a_finished_run_is_not_continued_but_branched() {
     let root = Root::new(program());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use waycairn_dag::Node;
 use waycairn_store::{Diagnostic, ObjectReader};
-use waycairn_train::Experiments;
+use waycairn_train::{Experiments, Stop};
 
 use crate::args::Global;
 use crate::environment::Environment;
@@ -29,6 +29,8 @@ pub(crate) struct Context {
     pub(crate) experiments: Experiments,
     /// The command line as it was given, for the record of a run.
     pub(crate) command_line: Vec<String>,
+    /// The request to stop, where it is listened for since the first moment.
+    pub(crate) stop: Option<Stop>,
 }
 
 impl Context {
@@ -160,6 +162,7 @@ mod tests {
             here: root.path().to_owned(),
             experiments: waycairn_train::experiments![waycairn_train::Gpt],
             command_line: Vec::new(),
+            stop: None,
         };
         for (seq, gone) in [(1, true), (2, false)] {
             let error = TrainError::NoCheckpoint { node: node(seq), nearest: Vec::new() };

@@ -81,6 +81,11 @@ impl CliError {
         of
     }
 
+    /// A refusal of the operating system that nothing here explains.
+    pub(crate) fn system(error: io::Error) -> Self {
+        Self::of("system", error)
+    }
+
     /// What an error of a crate below says, with the next step split off.
     pub(crate) fn line(code: &'static str, text: &str) -> Self {
         let text = one_line(text);

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use tracing_subscriber::EnvFilter;
-use waycairn_train::Experiments;
+use waycairn_train::{Experiments, Stop};
 
 use crate::args::Cli;
 use crate::command::{Command, version};
@@ -68,6 +68,9 @@ fn run(
             .why("paths and words are recorded as text, and would be changed by it")
             .next("give the file or folder another name, or name it from inside its folder"));
     }
+    // Before anything else, so that a training is stopped in good order in its first moments too.
+    let trains = arguments.get(1).is_some_and(|word| word == "train");
+    let stop = if trains { Some(Stop::on_signals().map_err(CliError::system)?) } else { None };
     let mut known = command(&experiments);
     let parsed = known.try_get_matches_from_mut(arguments);
     let cli = match parsed.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches)) {
@@ -100,7 +103,8 @@ fn run(
         CliError::of("io", error).next("change to a folder that exists and that you may read")
     })?;
     let command_line = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let context = Context { terminal, environment, global: cli.global, here, experiments, command_line };
+    let context =
+        Context { terminal, environment, global: cli.global, here, experiments, command_line, stop };
     command.run(&context)
 }
 
@@ -110,8 +114,7 @@ fn survive_limits() -> Result<(), CliError> {
     #[cfg(unix)]
     {
         let exceeded = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(signal_hook::consts::SIGXFSZ, exceeded)
-            .map_err(|error| CliError::of("system", error))?;
+        signal_hook::flag::register(signal_hook::consts::SIGXFSZ, exceeded).map_err(CliError::system)?;
     }
     Ok(())
 }

@@ -318,6 +318,7 @@ mod tests {
             here: root.to_owned(),
             experiments: waycairn_train::experiments![waycairn_train::Gpt],
             command_line: Vec::new(),
+            stop: None,
         };
         let reader = context.reader().unwrap();
         let nodes = nodes(&args, &context, &reader)?;

@@ -133,7 +133,11 @@ pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> 
         let settings = waycairn_train::settings(&context.experiments, &request).map_err(failure::train)?;
         return settings::show(&settings, args.format, context).map(|()| Exit::Done);
     }
-    let stop = Stop::on_signals().map_err(|error| CliError::of("system", error))?;
+    // Words before the command hide it until they are understood.
+    let stop = match &context.stop {
+        Some(stop) => stop.clone(),
+        None => Stop::on_signals().map_err(CliError::system)?,
+    };
     let mut progress = Watch::new(&context.terminal);
     let report = waycairn_train::train(&context.experiments, &request, &stop, &mut progress);
     let seen = progress.end();
