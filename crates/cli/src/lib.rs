@@ -1,8 +1,8 @@
 //! The waycairn command line, as a library: [`main`] is the whole program.
 //!
 //! It is the only crate that prints and the only one that reads the environment. It knows how an answer looks and
-//! where it goes, and nothing else: what is recorded, trained or loaded is decided below it, and it opens no file
-//! of a root.
+//! where it goes, and nothing else: what is recorded, trained or loaded is decided below it, and of the files
+//! of a root it reads the settings in a checkpoint alone.
 //!
 //! ```text
 //! arguments, environment -> command -> train | store | analysis-host

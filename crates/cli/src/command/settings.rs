@@ -1,12 +1,39 @@
-//! `waycairn train --show-settings`: every setting of a run before it is trained.
+//! The settings of a run: every one before it is trained, for `waycairn train --show-settings`, and those that one was
+//! trained with, for `waycairn show`.
 
-use waycairn_train::{Key, Settings, Value as Setting};
+use waycairn_durable::read_file;
+use waycairn_store::{NodeView, ObjectReader};
+use waycairn_train::{Key, Schema, Settings, Value as Setting};
 
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::{Destination, Shape};
 use crate::terminal::Terminal;
 use crate::value::Value;
+
+/// The settings that a node's run was trained with, as its checkpoint has them, or the newest one of the run: they are
+/// the same at every node of a run. `None` where there is no checkpoint to read, or one of another program's
+/// experiment.
+pub(super) fn recorded(view: &NodeView, reader: &ObjectReader, context: &Context) -> Option<Settings> {
+    let own = view.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.complete);
+    let node = if own {
+        view.node.clone()
+    } else {
+        let runs = reader.runs_of(view.node.name()).ok()?;
+        let run = runs.iter().find(|run| run.last.same_run(&view.node))?;
+        run.last.at(*run.checkpoints.last()?).ok()?
+    };
+    let config = reader.checkpoint(&node).ok()??.join("config.toml");
+    let text = read_file(&config).ok().and_then(|bytes| String::from_utf8(bytes).ok())?;
+    let known = context.experiments.describe();
+    let read = known.into_iter().find_map(|experiment| {
+        Settings::defaults(Schema::new(experiment.keys)).with_toml(&text, "the settings").ok()
+    });
+    if read.is_none() {
+        tracing::debug!(file = %config.display(), "no experiment of this program has these settings");
+    }
+    read
+}
 
 /// Prints the settings, and trains nothing.
 pub(super) fn show(settings: &Settings, format: Shape, context: &Context) -> Result<(), CliError> {
@@ -23,7 +50,7 @@ pub(super) fn show(settings: &Settings, format: Shape, context: &Context) -> Res
 
 /// The settings in the order of their paths, those without a dot first: a file of settings has no key of its own
 /// behind a table's.
-fn in_order(settings: &Settings) -> impl Iterator<Item = (&Key, &Setting)> {
+pub(super) fn in_order(settings: &Settings) -> impl Iterator<Item = (&Key, &Setting)> {
     let keys = |nested: bool| settings.schema().keys().filter(move |key| key.path().contains('.') == nested);
     keys(false).chain(keys(true)).filter_map(|key| Some((key, settings.get(key.path())?)))
 }
@@ -41,7 +68,7 @@ fn json(settings: &Settings) -> Value {
     }))
 }
 
-fn plain(setting: &Setting) -> Value {
+pub(super) fn plain(setting: &Setting) -> Value {
     match setting {
         Setting::Integer(value) => Value::Count(*value),
         Setting::Number(value) => Value::Float(*value),
@@ -64,7 +91,7 @@ fn text(settings: &Settings, terminal: &Terminal) -> String {
 }
 
 /// A value as TOML has it.
-fn written(setting: &Setting) -> String {
+pub(super) fn written(setting: &Setting) -> String {
     match setting {
         // TOML knows every escape of a JSON string.
         Setting::Text(value) => serde_json::Value::from(value.as_str()).to_string(),

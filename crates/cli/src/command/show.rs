@@ -6,8 +6,10 @@ use std::path::Path;
 use clap::Args;
 use waycairn_dag::Node;
 use waycairn_store::NodeView;
+use waycairn_train::Settings;
 
 use crate::args::NODE_HELP;
+use crate::command::settings;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::failure;
@@ -17,12 +19,15 @@ use crate::table::{MISSING, cell, printable};
 use crate::terminal::Terminal;
 use crate::value::Value;
 
-/// Show one node: fields, parents, children, checkpoint, artifacts, files
+/// Show one node: fields, parents, children, checkpoint, settings, artifacts, files
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
   waycairn show shakespeare:999
   waycairn show latest --format json
+
+The settings are those that the run was trained with, as a checkpoint of it has them; the table shows what differs from
+the defaults, and `settings` in JSON holds all of them, by path, or null where there is no checkpoint.
 
 {NODE_HELP}"))]
 pub(crate) struct ShowArgs {
@@ -38,19 +43,20 @@ pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
     let node = context.resolve(&reader, &args.node)?;
     let view = reader.node(&node).map_err(failure::query)?;
     let view = view.ok_or_else(|| failure::unknown(&args.node, reader.root()))?;
+    let settings = settings::recorded(&view, &reader, context);
     let mut out = args.output.place.open()?;
     match args.output.format() {
-        Shape::Json => out.json(&json(&view)?)?,
+        Shape::Json => out.json(&json(&view, settings.as_ref())?)?,
         Shape::Table => {
             let terminal = context.looks(&out);
-            out.text(&text(&view, &terminal))?;
+            out.text(&text(&view, settings.as_ref(), &terminal))?;
         }
     }
     out.finish()
 }
 
 /// The stable shape of a node.
-fn json(view: &NodeView) -> Result<Value, CliError> {
+fn json(view: &NodeView, settings: Option<&Settings>) -> Result<Value, CliError> {
     let node = &view.node;
     let addresses = |nodes: &[Node]| Value::list(nodes.iter().map(|node| node.address().to_string()));
     let fields = view.fields.iter().map(|(key, value)| (Cow::Owned(key.clone()), Value::from(value)));
@@ -84,7 +90,14 @@ fn json(view: &NodeView) -> Result<Value, CliError> {
         ("checkpoint".into(), checkpoint),
         ("artifacts".into(), Value::list(artifacts)),
         ("files".into(), names(&view.files)),
+        ("settings".into(), settings.map_or(Value::Null, all)),
     ]))
+}
+
+/// All settings, by path.
+fn all(settings: &Settings) -> Value {
+    let pairs = settings::in_order(settings).map(|(key, value)| (key.path().into(), settings::plain(value)));
+    Value::Object(pairs.collect())
 }
 
 /// The path from the root of the file system, whatever folder the command was started in.
@@ -96,7 +109,7 @@ fn absolute(path: &Path) -> Result<String, CliError> {
 }
 
 /// The node as people read it: what it is, then what was measured, then what is attached.
-fn text(view: &NodeView, terminal: &Terminal) -> String {
+fn text(view: &NodeView, settings: Option<&Settings>, terminal: &Terminal) -> String {
     let nodes = |nodes: &[Node]| match nodes {
         [] => MISSING.to_owned(),
         nodes => nodes.iter().map(|node| printable(&node.to_string())).collect::<Vec<_>>().join(", "),
@@ -133,6 +146,21 @@ fn text(view: &NodeView, terminal: &Terminal) -> String {
         fields.line(&printable(key), &cell(&Value::from(value)));
     }
     fields.under("fields", terminal, &mut text);
+
+    let mut changed = Section::default();
+    for (key, value) in settings.into_iter().flat_map(settings::in_order) {
+        if value != key.default_value() {
+            changed.line(
+                key.path(),
+                &format!(
+                    "{}  (default {})",
+                    settings::written(value),
+                    settings::written(key.default_value())
+                ),
+            );
+        }
+    }
+    changed.under("settings of the run other than the default ones", terminal, &mut text);
 
     let mut artifacts = Section::default();
     for artifact in &view.artifacts {
@@ -227,38 +255,51 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let blob = Some(folder.path().to_owned());
         let gone = NodeView { checkpoint: Some(CheckpointInfo::default()), blob, ..view() };
-        let said = text(&gone, &Terminal::plain());
+        let said = text(&gone, None, &Terminal::plain());
         assert!(said.contains("checkpoint  MISSING: it is recorded, and its folder is gone\n"), "{said}");
         std::fs::create_dir(folder.path().join("checkpoint")).unwrap();
-        let said = text(&gone, &Terminal::plain());
+        let said = text(&gone, None, &Terminal::plain());
         assert!(said.contains("checkpoint  INCOMPLETE, "), "{said}");
     }
 
     #[test]
     fn a_withdrawn_checkpoint_is_told_from_one_that_never_was() {
         let without = NodeView { checkpoint: None, ..view() };
-        assert!(text(&without, &Terminal::plain()).contains("checkpoint  -\n"));
+        assert!(text(&without, None, &Terminal::plain()).contains("checkpoint  -\n"));
         let withdrawn = NodeView { checkpoint_withdrawn: true, ..without };
-        assert!(text(&withdrawn, &Terminal::plain()).contains("checkpoint  withdrawn\n"));
+        assert!(text(&withdrawn, None, &Terminal::plain()).contains("checkpoint  withdrawn\n"));
     }
 
     #[test]
     fn cli_1_a_node() {
         assert_eq!(
-            serde_json::to_string(&json(&view()).unwrap()).unwrap(),
+            serde_json::to_string(&json(&view(), None).unwrap()).unwrap(),
             r#"{"node":"dGlueTowMTIzNDU2Nzg5YWJjZGVmOjE5","name":"tiny","nonce":"0123456789abcdef","seq":19,"#
                 .to_owned()
                 + r#""parents":["dGlueTowMTIzNDU2Nzg5YWJjZGVmOjE4"],"children":[],"#
                 + r#""fields":{"seq":{"$float":"Infinity"}},"blob":"/root/blob","#
                 + r#""checkpoint":{"complete":true,"bytes":1200,"files":["model.safetensors"]},"#
                 + r#""artifacts":[{"suffix":"summary","bytes":10,"written":"1970-01-01T00:00:00.000000Z","#
-                + r#""plugin":"summary","plugin_version":null}],"files":["summary.norms.svg"]}"#
+                + r#""plugin":"summary","plugin_version":null}],"files":["summary.norms.svg"],"settings":null}"#
         );
     }
 
     #[test]
+    fn the_settings_of_the_run_are_shown_where_they_differ() {
+        let keys = waycairn_train::experiments![waycairn_train::Gpt].describe().remove(0).keys;
+        let mut settings = Settings::defaults(waycairn_train::Schema::new(keys));
+        settings.set("learning_rate", "0.5").unwrap();
+        let said = text(&view(), Some(&settings), &Terminal::plain());
+        let title = "\nsettings of the run other than the default ones\n";
+        assert!(said.contains(&format!("{title}  learning_rate  0.5  (default 0.002)\n\n")), "{said}");
+        let json = serde_json::to_value(json(&view(), Some(&settings)).unwrap()).unwrap();
+        assert_eq!(json["settings"]["learning_rate"], 0.5);
+        assert_eq!(json["settings"]["model.tied"], true);
+    }
+
+    #[test]
     fn the_text_has_its_parts_in_order() {
-        let text = text(&view(), &Terminal::plain());
+        let text = text(&view(), None, &Terminal::plain());
         let expected = "\
 node        tiny@0123456789abcdef:19
 address     dGlueTowMTIzNDU2Nzg5YWJjZGVmOjE5
