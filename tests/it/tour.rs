@@ -25,32 +25,29 @@ enum How {
 /// Each command of the README by its beginning, what is done with it, and what its answer has in it.
 #[cfg(unix)]
 const COMMANDS: &[(&str, How, &[&str])] = &[
-    (
-        "cargo run --release -- train --preset tiny",
-        How::Cut("--steps 2 --set model.width=8"),
-        &["finished tiny@"],
-    ),
+    ("cargo run --release -- train --preset tiny", How::Whole, &["finished tiny@", ":199 after 200 steps"]),
     ("cargo xtask ci", How::Left("it runs these tests"), &[]),
     ("export PATH=", How::Before, &[]),
+    ("waycairn nodes", How::Whole, &["tiny@", "19, 39, 59 .. 199 (10)"]),
+    ("waycairn show ", How::Whole, &["tiny@", ":19", "val/loss", "model.safetensors"]),
+    ("waycairn query 'val/loss", How::Whole, &["train/loss,val/loss\n", "tiny,"]),
+    ("waycairn query \"name = 'tiny' and checkpoint\"", How::Whole, &["val/loss", "tiny@"]),
+    ("waycairn sql ", How::Whole, &["val/loss", "199"]),
+    ("waycairn train --branch ", How::Whole, &["finished warmer@", ":179 after 200 steps"]),
+    ("waycairn lineage ", How::Whole, &["tiny@", "warmer@"]),
+    ("waycairn analyze ", How::Whole, &["tiny@", "attached", "artifact summary"]),
+    ("waycairn artifact ", How::Whole, &["\"tensors\"", "\"parameters\""]),
+    ("waycairn sample tiny ", How::Whole, &["The "]),
+    ("waycairn export ", How::Whole, &[]),
     (
-        // To its last checkpoint but for two steps, which are left for the branch.
         "waycairn train --text tinyshakespeare.txt",
         How::Cut(
-            "--steps 1002 --set model.layers=1 --set model.heads=1 --set model.width=8 --set data.context=8 \
+            "--steps 2 --set model.layers=1 --set model.heads=1 --set model.width=8 --set data.context=8 \
              --set batch_size=1 --set eval_batches=1",
         ),
-        &["finished shakespeare@", ":1001 after 1002 steps"],
+        &["finished shakespeare@", ":1 after 2 steps"],
     ),
-    ("waycairn nodes", How::Whole, &["shakespeare", "tiny", "999"]),
-    ("waycairn show ", How::Whole, &["shakespeare@", ":999", "val/loss", "model.safetensors"]),
-    ("waycairn query ", How::Whole, &["train/loss,val/loss\n", "shakespeare,"]),
-    ("waycairn sql ", How::Whole, &["val/loss", "999"]),
-    ("waycairn train --branch ", How::Whole, &["finished warmer@", ":1 after 1002 steps"]),
-    ("waycairn lineage ", How::Whole, &["shakespeare@", "warmer@"]),
-    ("waycairn analyze ", How::Whole, &["shakespeare@", "attached", "artifact summary"]),
-    ("waycairn artifact ", How::Whole, &["\"tensors\"", "\"parameters\""]),
-    ("waycairn sample ", How::Whole, &["ROMEO:"]),
-    ("waycairn export ", How::Whole, &[]),
+    ("waycairn sample shakespeare ", How::Whole, &["ROMEO:"]),
     ("cargo bench ", How::Left("it measures, for hours"), &[]),
 ];
 
@@ -153,6 +150,19 @@ fn show_gives_one_node_whole() {
 }
 
 #[test]
+fn show_tells_the_settings_of_the_run_at_every_node_of_it() {
+    let root = trained();
+    let whole = root.json(&["show", "shakespeare:19"]);
+    assert_eq!(whole["settings"]["model.width"], 64, "{whole}");
+    assert_eq!(whole["settings"]["steps"], STEPS);
+    let between = root.json(&["show", "shakespeare:3"]);
+    assert_eq!((&between["checkpoint"], &between["settings"]), (&Value::Null, &whole["settings"]));
+    let said = root.run(&["show", "shakespeare:3"]);
+    assert!(said.out.contains("\nsettings of the run other than the default ones\n"), "{said}");
+    assert!(said.out.contains("  steps ") && !said.out.contains("model.width"), "{said}");
+}
+
+#[test]
 fn query_filters_on_folded_values_in_every_format() {
     let root = trained();
     let found = root.json(&["query", "has val/loss and seq >= 10", "--keys", "train/loss,val/loss"]);
@@ -175,6 +185,18 @@ fn query_filters_on_folded_values_in_every_format() {
     let best =
         root.json(&["query", "has val/loss", "--sort", "val/loss", "--limit", "1", "--keys", "val/loss"]);
     assert_eq!(rows(&best).len(), 1);
+}
+
+#[test]
+fn the_best_checkpoint_of_a_run_is_one_question() {
+    let root = trained();
+    let checkpoints = "name = 'shakespeare' and checkpoint";
+    let all = root.json(&["query", checkpoints, "--keys", "val/loss"]);
+    let losses = rows(&all).iter().filter_map(|row| row["val/loss"].as_f64());
+    let lowest = losses.reduce(f64::min).expect("a loss");
+    let best = root.json(&["query", checkpoints, "--keys", "val/loss", "--sort", "val/loss", "--limit", "1"]);
+    assert_eq!(rows(&best).len(), 1);
+    assert_eq!(best[0]["val/loss"].as_f64(), Some(lowest), "{all}");
 }
 
 #[test]
