@@ -270,6 +270,12 @@ mod tests {
                 "see `waycairn query --help`",
             ),
             (
+                "waycairn query --offset -1",
+                "invalid value '-1' for '--offset <N>'",
+                "give a whole number of at least 0, such as 200",
+                "see `waycairn query --help`",
+            ),
+            (
                 "waycairn analyze --every 0",
                 "invalid value '0' for '--every <K>'",
                 "it must be at least 1",

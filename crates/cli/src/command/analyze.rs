@@ -74,7 +74,7 @@ pub(crate) struct Which {
     #[arg(long = "where", value_name = "EXPR", allow_hyphen_values = true, help_heading = "Which nodes")]
     filter: Option<String>,
     /// Analyze the checkpoints after every K-th step of a run
-    #[arg(long, value_name = "K", value_parser = count::positive::<u64>, help_heading = "Which nodes")]
+    #[arg(long, value_name = "K", value_parser = count::positive::<u64>, allow_negative_numbers = true, help_heading = "Which nodes")]
     every: Option<u64>,
     /// Analyze the last checkpoint of a run
     #[arg(long, help_heading = "Which nodes")]

@@ -40,10 +40,10 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "KEY[:desc]")]
     pub(super) sort: Option<String>,
     /// Show at most this many nodes
-    #[arg(long, value_name = "N", value_parser = count::any::<usize>)]
+    #[arg(long, value_name = "N", value_parser = count::any::<usize>, allow_negative_numbers = true)]
     pub(super) limit: Option<usize>,
     /// Leave out this many nodes first
-    #[arg(long, value_name = "N", value_parser = count::any::<usize>)]
+    #[arg(long, value_name = "N", value_parser = count::any::<usize>, allow_negative_numbers = true)]
     pub(super) offset: Option<usize>,
     #[command(flatten)]
     pub(super) output: RowOutput,

@@ -28,16 +28,16 @@ pub(crate) struct SampleArgs {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(super) prompt: Option<String>,
     /// Write this many tokens
-    #[arg(long, value_name = "N", default_value_t = 300, value_parser = count::any::<usize>)]
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = count::any::<usize>, allow_negative_numbers = true)]
     pub(super) tokens: usize,
     /// Below 1 the likely is favoured, above 1 the unlikely; 0 always takes the likeliest
     #[arg(long, value_name = "T", default_value_t = 1.0, value_parser = count::fraction, allow_negative_numbers = true)]
     pub(super) temperature: f64,
     /// Choose among the K likeliest tokens only
-    #[arg(long, value_name = "K", value_parser = count::positive::<usize>)]
+    #[arg(long, value_name = "K", value_parser = count::positive::<usize>, allow_negative_numbers = true)]
     pub(super) top_k: Option<usize>,
     /// Seed of the choice: the same seed writes the same text
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = count::any::<u64>)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = count::any::<u64>, allow_negative_numbers = true)]
     pub(super) seed: u64,
     /// Device to compute on: cpu or auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]

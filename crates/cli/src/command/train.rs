@@ -59,10 +59,10 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "NAME", help_heading = "What to train")]
     pub(super) experiment: Option<String>,
     /// Train this many steps
-    #[arg(long, value_name = "N", value_parser = count::any::<u64>, help_heading = "What to train")]
+    #[arg(long, value_name = "N", value_parser = count::any::<u64>, allow_negative_numbers = true, help_heading = "What to train")]
     pub(super) steps: Option<u64>,
     /// Seed of everything that is drawn at random
-    #[arg(long, value_name = "N", value_parser = count::any::<u64>, help_heading = "What to train")]
+    #[arg(long, value_name = "N", value_parser = count::any::<u64>, allow_negative_numbers = true, help_heading = "What to train")]
     pub(super) seed: Option<u64>,
 
     /// List every setting with its value, its default and what it accepts, and train nothing
@@ -90,7 +90,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "DEVICE", default_value = "auto", help_heading = "How to run")]
     pub(super) device: String,
     /// Threads to compute with [default: one per core]
-    #[arg(long, value_name = "N", value_parser = count::positive::<usize>, help_heading = "How to run")]
+    #[arg(long, value_name = "N", value_parser = count::positive::<usize>, allow_negative_numbers = true, help_heading = "How to run")]
     pub(super) threads: Option<usize>,
     /// Stop in good order after this time, such as 90s, 30m or 1h30m
     #[arg(long, value_name = "TIME", value_parser = crate::span::parse, help_heading = "How to run")]
