@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use clap::Args;
 use waycairn_analysis_host::{ForeignAnalysis, Found, SelectError, all, discover, named, select};
 use waycairn_dag::Node;
-use waycairn_store::{Expr, ObjectReader};
+use waycairn_store::{Expr, ObjectReader, Order, RunSummary, Scalar, SortKey};
 use waycairn_train::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze};
 
 use crate::args::NODE_HELP;
@@ -44,7 +44,8 @@ pub(crate) struct AnalyzeArgs {
     pub(super) analysis: Option<String>,
     #[command(flatten)]
     pub(super) which: Which,
-    /// The run that --every and --latest mean [default: the newest]
+    /// The run that --every and --latest mean [default: the newest], and the only one that --where looks in
+    /// [default: all]
     #[arg(long, value_name = "NAME", help_heading = "Which nodes")]
     pub(super) run: Option<String>,
     /// Set one setting of the analysis; may be repeated
@@ -73,13 +74,17 @@ pub(crate) struct Which {
     /// Analyze the checkpointed nodes that satisfy an expression of `waycairn query`
     #[arg(long = "where", value_name = "EXPR", allow_hyphen_values = true, help_heading = "Which nodes")]
     filter: Option<String>,
-    /// Analyze the checkpoints after every K-th step of a run
+    /// Analyze the checkpoints after every K-th step of a run; a branch counts the steps of its base too, as
+    /// `train/step` does
     #[arg(long, value_name = "K", value_parser = count::positive::<u64>, allow_negative_numbers = true, help_heading = "Which nodes")]
     every: Option<u64>,
     /// Analyze the last checkpoint of a run
     #[arg(long, help_heading = "Which nodes")]
     latest: bool,
 }
+
+/// The field that counts the optimizer steps of a run, those of its base included.
+const STEP: &str = "train/step";
 
 /// The stable shape of a row.
 const FIXED: &[&str] = &["node", "analysis", "status", "artifacts", "scalars", "files", "error"];
@@ -228,9 +233,15 @@ fn nodes(args: &AnalyzeArgs, context: &Context, reader: &ObjectReader) -> Result
             let name = args.run.as_deref().unwrap_or("latest");
             return Err(failure::unknown(name, reader.root()));
         };
-        // Step s stands at seq s - 1.
-        let fits = |seq: u64| which.every.is_none_or(|every| (seq + 1).is_multiple_of(every));
-        let seqs: Vec<u64> = run.checkpoints.iter().copied().filter(|seq| fits(*seq)).collect();
+        let mut seqs = run.checkpoints.clone();
+        if let Some(every) = which.every {
+            let ahead = ahead(reader, run)?;
+            // A step that is below zero stands in no run of ours.
+            seqs.retain(|seq| {
+                let step = i128::from(*seq) + ahead;
+                step > 0 && step % i128::from(every) == 0
+            });
+        }
         let seqs = if which.latest { &seqs[seqs.len().saturating_sub(1)..] } else { &seqs[..] };
         nodes = seqs.iter().filter_map(|seq| run.last.at(*seq).ok()).collect();
     }
@@ -242,10 +253,23 @@ fn nodes(args: &AnalyzeArgs, context: &Context, reader: &ObjectReader) -> Result
     Ok(nodes)
 }
 
+/// By how much a run's steps are ahead of its seqs: 1 where it began with the first step. One difference holds for a
+/// whole run, so any node that tells its step will do, and not every checkpoint does.
+fn ahead(reader: &ObjectReader, run: &RunSummary) -> Result<i128, CliError> {
+    let mut query = reader.query();
+    query.name(&run.name).nonce(&run.nonce).has(STEP).sort(SortKey::Seq, Order::Ascending).limit(1);
+    let answer = query.select(&[STEP]).map_err(failure::query)?;
+    let told = answer.value.first().and_then(|row| match row.fields.get(STEP) {
+        Some(Scalar::Int(step)) => Some(i128::from(*step) - i128::from(row.node.seq())),
+        _ => None,
+    });
+    Ok(told.unwrap_or(1))
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use waycairn_store::{Marker, ObjectStore, Scalar, StoreOptions};
+    use waycairn_store::{Marker, ObjectStore, StoreOptions};
 
     use super::*;
     use crate::args::{Cli, Global};
@@ -302,6 +326,24 @@ mod tests {
         }
         store.close().unwrap();
         root
+    }
+
+    #[test]
+    fn every_counts_the_steps_of_the_base_too() {
+        let root = tempfile::tempdir().unwrap();
+        let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+        for seq in 0..10_u64 {
+            let node = Node::new("branch", "0123456789abcdef", seq).unwrap();
+            // Seq 0 is step 18. Few nodes tell their step, and none of these has a checkpoint.
+            let fields: &[(&str, Scalar)] = if seq == 4 { &[(STEP, 22.into())] } else { &[] };
+            store.value(&node, fields).unwrap();
+            if seq % 2 == 0 && seq != 4 {
+                store.stage_folder(&node, "checkpoint").unwrap().commit(Marker::Checkpoint, &[]).unwrap();
+            }
+        }
+        store.close().unwrap();
+        assert_eq!(picked(root.path(), &["--every", "10"]).unwrap(), ["branch:2"]);
+        assert_eq!(picked(root.path(), &["--every", "6"]).unwrap(), ["branch:0", "branch:6"]);
     }
 
     /// The nodes that these words pick, as `name:seq`.
