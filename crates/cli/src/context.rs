@@ -106,8 +106,9 @@ impl Context {
             let names = drawn.left_out.iter().take(4).map(String::as_str).collect::<Vec<_>>().join(", ");
             let more = if count > 4 { ", .." } else { "" };
             let columns = plural(count, "column");
+            let choice = grid.choice().map_or_else(String::new, |choice| format!(", {choice},"));
             self.note(&format!(
-                "{columns} did not fit ({names}{more}); widen the window, choose with `--keys`, or take another `--format`"
+                "{columns} did not fit ({names}{more}); widen the window{choice} or take another `--format`"
             ));
         }
         Ok(())

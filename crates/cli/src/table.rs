@@ -20,8 +20,11 @@ pub(crate) struct Grid {
     titles: Vec<String>,
     looks: Vec<Looks>,
     rows: Vec<Vec<String>>,
-    /// Columns from here on may be left out where the terminal is too narrow.
-    optional_from: usize,
+    /// For each column how soon it is left out where the terminal is too narrow: 0 for never, and of the others the
+    /// highest first, the later ones before the earlier.
+    ranks: Vec<u8>,
+    /// What the user can do to choose the columns.
+    choice: Option<&'static str>,
 }
 
 /// What the cells of a column have been so far, missing ones aside.
@@ -44,14 +47,34 @@ impl Grid {
     /// A grid whose columns all stay.
     pub(crate) fn new<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Self {
         let titles: Vec<String> = titles.into_iter().map(Into::into).collect();
-        let optional_from = titles.len();
-        Self { looks: vec![Looks::Nothing; titles.len()], titles, rows: Vec::new(), optional_from }
+        let columns = titles.len();
+        Self {
+            titles,
+            looks: vec![Looks::Nothing; columns],
+            rows: Vec::new(),
+            ranks: vec![0; columns],
+            choice: None,
+        }
     }
 
-    /// Lets the columns from the `kept`-th on be left out on a narrow terminal.
-    pub(crate) fn keep(mut self, kept: usize) -> Self {
-        self.optional_from = kept;
+    /// Lets columns be left out on a narrow terminal: those of the highest rank first, of one rank the later ones
+    /// first, and those of rank 0 never.
+    pub(crate) fn ranked(mut self, ranks: impl IntoIterator<Item = u8>) -> Self {
+        for (rank, given) in self.ranks.iter_mut().zip(ranks) {
+            *rank = given;
+        }
         self
+    }
+
+    /// Says how the user chooses the columns, as in "choose with `--keys`".
+    pub(crate) fn chosen_by(mut self, choice: &'static str) -> Self {
+        self.choice = Some(choice);
+        self
+    }
+
+    /// How the user chooses the columns, where that can be done.
+    pub(crate) fn choice(&self) -> Option<&'static str> {
+        self.choice
     }
 
     /// Adds a row of values. A column whose values are all numbers is aligned to the right.
@@ -83,15 +106,14 @@ impl Grid {
             table.enforce_styling();
             table.style_text_only();
         }
-        table.set_header(
-            self.titles[..shown].iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)),
-        );
+        let titles = shown.iter().map(|index| &self.titles[*index]);
+        table.set_header(titles.map(|title| Cell::new(title).add_attribute(Attribute::Bold)));
         for row in &self.rows {
-            table.add_row(row.iter().take(shown));
+            table.add_row(shown.iter().filter_map(|index| row.get(*index)));
         }
-        for (index, column) in table.column_iter_mut().enumerate() {
+        for (column, index) in table.column_iter_mut().zip(&shown) {
             column.set_padding((0, GAP));
-            if self.looks[index] == Looks::Numbers {
+            if self.looks[*index] == Looks::Numbers {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
@@ -100,22 +122,30 @@ impl Grid {
             text.push_str(line.trim_end());
             text.push('\n');
         }
-        Drawn { text, left_out: self.titles[shown..].to_vec() }
+        let left_out = (0..self.titles.len()).filter(|index| !shown.contains(index));
+        Drawn { text, left_out: left_out.map(|index| self.titles[index].clone()).collect() }
     }
 
-    /// How many columns fit: all of them where nothing limits the width.
-    fn fitting(&self, terminal: &Terminal) -> usize {
-        let Some(limit) = terminal.width else { return self.titles.len() };
-        let mut used = 0;
-        for (index, title) in self.titles.iter().enumerate() {
+    /// The columns that fit: all of them where nothing limits the width.
+    fn fitting(&self, terminal: &Terminal) -> Vec<usize> {
+        let mut shown: Vec<usize> = (0..self.titles.len()).collect();
+        let Some(limit) = terminal.width else { return shown };
+        let widths = self.titles.iter().enumerate().map(|(index, title)| {
             let cells = self.rows.iter().filter_map(|row| row.get(index)).map(|cell| width(cell));
-            used += cells.chain([width(title)]).max().unwrap_or(0);
-            if used > limit && index >= self.optional_from {
-                return index;
-            }
-            used += usize::from(GAP);
+            cells.chain([width(title)]).max().unwrap_or(0) + usize::from(GAP)
+        });
+        let widths: Vec<usize> = widths.collect();
+        // No gap stands after the last column.
+        let mut used = widths.iter().sum::<usize>().saturating_sub(usize::from(GAP));
+        let mut optional: Vec<usize> = shown.iter().copied().filter(|index| self.ranks[*index] > 0).collect();
+        optional.sort_by_key(|index| (self.ranks[*index], *index));
+        while used > limit
+            && let Some(index) = optional.pop()
+        {
+            used = used.saturating_sub(widths[index]);
+            shown.retain(|kept| *kept != index);
         }
-        self.titles.len()
+        shown
     }
 }
 
@@ -194,11 +224,19 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_leaves_out_what_may_be() {
-        let mut grid = Grid::new(["node", "a/long/key", "another/key"]).keep(1);
+        let mut grid = Grid::new(["node", "a/long/key", "another/key"]).ranked([0, 1, 1]);
         grid.push([Value::from("tiny:9"), Value::Int(1), Value::Int(2)]);
         let narrow = Terminal::plain().of_width(20);
         let drawn = grid.draw(&narrow);
         assert_eq!(drawn.text, "node    a/long/key\ntiny:9           1\n");
         assert_eq!(drawn.left_out, ["another/key"]);
+
+        // What matters most stays, wherever it stands.
+        let grid = grid.ranked([0, 2, 1]);
+        let drawn = grid.draw(&narrow);
+        assert_eq!(drawn.text, "node    another/key\ntiny:9            2\n");
+        assert_eq!(drawn.left_out, ["a/long/key"]);
+        assert_eq!(grid.draw(&Terminal::plain().of_width(3)).left_out, ["a/long/key", "another/key"]);
+        assert!(grid.draw(&Terminal::plain().of_width(31)).left_out.is_empty());
     }
 }

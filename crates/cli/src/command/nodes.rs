@@ -46,9 +46,7 @@ pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
     let mut out = args.output.open(&context.terminal)?;
     match args.output.format() {
         Format::Table => {
-            let keys = keys.iter().copied();
-            let titles = ["run", "nodes", "last seq", "finished", "checkpoints"].into_iter().chain(keys);
-            let mut grid = Grid::new(titles.chain(["started (UTC)", "written (UTC)"])).keep(5);
+            let mut grid = grid(&keys);
             for (run, values) in &rows {
                 let fixed = [
                     Value::Text(format!("{}@{}", run.name, run.nonce)),
@@ -68,6 +66,13 @@ pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
         }
     }
     out.finish()
+}
+
+/// A grid for runs. Where it is too wide, the keys stay that were asked for.
+fn grid(keys: &[&str]) -> Grid {
+    let titles = ["run", "nodes", "last seq", "finished", "checkpoints"].into_iter().chain(keys.iter().copied());
+    let ranks = [0, 2, 2, 2, 5].into_iter().chain(keys.iter().map(|_| 1));
+    Grid::new(titles.chain(["started (UTC)", "written (UTC)"])).ranked(ranks.chain([4, 3]))
 }
 
 /// Checkpoints as people read them.
@@ -171,6 +176,22 @@ mod tests {
              \"seq\":39,\"nodes\":40,\"checkpoints\":[19,39],\"started\":\"1970-01-01T00:00:00.000001Z\",\
              \"written\":null,\"finished\":true,\"val/loss\":2.5,\"field:seq\":7}\n]\n"
         );
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_the_keys_that_were_asked_for() {
+        let keys = ["train/loss", "val/loss"];
+        let left_out = |keys: &[&str], width| {
+            let mut grid = grid(keys);
+            let fixed = ["shakespeare@0123456789abcdef", "2000", "1999", "yes", "19, 39, 59 .. 1999 (100)"];
+            let values = keys.iter().map(|_| Value::Float(2.413_739));
+            let times = ["2026-11-30 12:00:00"; 2].map(Value::from);
+            grid.push(fixed.map(Value::from).into_iter().chain(values).chain(times));
+            grid.draw(&crate::terminal::Terminal::plain().of_width(width)).left_out
+        };
+        assert_eq!(left_out(&keys, 80), ["checkpoints", "started (UTC)", "written (UTC)"]);
+        assert_eq!(left_out(&[], 80), ["checkpoints", "started (UTC)"]);
+        assert!(left_out(&[], 130).is_empty());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use waycairn_store::{Diagnostic, Expr, NodeRow, ObjectReader, Order, Query, Scal
 use crate::context::Context;
 use crate::error::CliError;
 use crate::number::plural;
-use crate::output::{Destination, Format, RowOutput};
+use crate::output::{Format, RowOutput};
 use crate::rows::{self, Columns, FIELD, meant_key};
 use crate::table::Grid;
 use crate::value::Value;
@@ -58,6 +58,7 @@ pub(crate) fn run(args: &QueryArgs, context: &Context) -> Result<(), CliError> {
     let reader = context.reader()?;
     let asked = Asked::parse(&keys::split(&args.keys)?);
     let mut query = build(args, &reader)?;
+    let named = named(args)?;
     let mut out = args.output.open(&context.terminal)?;
     match args.output.format() {
         Format::Parquet | Format::Arrow if args.keys.is_empty() || asked.is_of_fields() => {
@@ -84,11 +85,20 @@ pub(crate) fn run(args: &QueryArgs, context: &Context) -> Result<(), CliError> {
             }
             let empty = empty.as_deref().unwrap_or("no node matches");
             let asked = match (args.keys.is_empty(), format) {
-                (true, Format::Table) => Asked::for_people(&answer.value),
+                (true, Format::Table) => Asked::for_people(&answer.value, &named),
                 (true, _) => Asked::all(&answer.value),
                 (false, _) => asked,
             };
-            write(&asked, answer.value, format, empty, &mut out, context)?;
+            match format {
+                Format::Table => {
+                    let grid = asked.grid(&answer.value, &named);
+                    context.table(&grid, empty, &mut out)?;
+                }
+                format => {
+                    let columns = asked.columns(FIXED);
+                    rows::write(&mut out, format, &columns, answer.value.iter().map(|row| asked.row(row)))?;
+                }
+            }
         }
     }
     out.finish()
@@ -146,6 +156,19 @@ fn build(args: &QueryArgs, reader: &ObjectReader) -> Result<Query, CliError> {
     Ok(query)
 }
 
+/// The keys that the question is about: the one to sort by, then those of the expression.
+fn named(args: &QueryArgs) -> Result<Vec<String>, CliError> {
+    let mut named = Vec::new();
+    if let Some(sort) = &args.sort {
+        named.push(meant_key(&keys::sort(sort)?.0).to_owned());
+    }
+    if let Some(text) = &args.expression {
+        let expression = Expr::parse(text).map_err(failure::parse)?;
+        named.extend(expression.keys().into_iter().map(str::to_owned));
+    }
+    Ok(named)
+}
+
 /// The keys of the answer.
 struct Asked {
     shown: Vec<Key>,
@@ -182,18 +205,46 @@ impl Asked {
         Self { shown: keys.into_iter().map(|key| Key::field(key)).collect() }
     }
 
-    /// The same with the keys of long texts, such as digests, last: a terminal shows what fits, and metrics are
-    /// what is looked for.
-    fn for_people(rows: &[NodeRow]) -> Self {
+    /// The same in the order in which people look for them: what the question names, then metrics, then what the
+    /// machine did, and the keys of long texts, such as digests, last. A terminal shows what fits.
+    fn for_people(rows: &[NodeRow], named: &[String]) -> Self {
         const LONG: usize = 24;
-        let is_long = |key: &Key| match key {
-            Key::Written => false,
-            Key::Field { key, .. } => rows
-                .iter()
-                .any(|row| matches!(row.fields.get(key), Some(Scalar::Text(text)) if text.len() > LONG)),
+        let is_long = |key: &str| {
+            rows.iter().any(|row| matches!(row.fields.get(key), Some(Scalar::Text(text)) if text.len() > LONG))
         };
-        let (long, short): (Vec<Key>, Vec<Key>) = Self::all(rows).shown.into_iter().partition(is_long);
-        Self { shown: short.into_iter().chain(long).collect() }
+        let place = |key: &Key| match key {
+            Key::Written => (0, 0),
+            Key::Field { key, .. } => match named.iter().position(|named| named == key) {
+                Some(place) => (0, place),
+                None if is_long(key) => (3, 0),
+                None if key.starts_with("memory/") || key.starts_with("time/") => (2, 0),
+                None => (1, 0),
+            },
+        };
+        let Self { mut shown } = Self::all(rows);
+        shown.sort_by_cached_key(place);
+        Self { shown }
+    }
+
+    /// The rows as a table. Where it is too wide, the first of the keys that the question names stays.
+    fn grid(&self, rows: &[NodeRow], named: &[String]) -> Grid {
+        let is_named = |key: &Key| match key {
+            Key::Written => named.iter().any(|named| named == "written"),
+            Key::Field { key, .. } => named.contains(key),
+        };
+        let mut ranks: Vec<u8> = self.shown.iter().map(|key| if is_named(key) { 1 } else { 2 }).collect();
+        let kept = ranks.iter().position(|rank| *rank == 1).unwrap_or(0);
+        if let Some(rank) = ranks.get_mut(kept) {
+            *rank = 0;
+        }
+        let columns = self.columns(&["node"]);
+        let titles = columns.names().iter().map(|name| name.to_string());
+        let mut grid = Grid::new(titles).ranked([0].into_iter().chain(ranks)).chosen_by("choose with `--keys`");
+        for row in rows {
+            let node = [Value::Text(row.node.to_string())];
+            grid.push(node.into_iter().chain(self.values(row)));
+        }
+        grid
     }
 
     /// The fields as the store takes them: behind `field:`, where no name has a meaning of its own.
@@ -242,27 +293,6 @@ impl Asked {
     }
 }
 
-fn write(
-    asked: &Asked,
-    rows: Vec<NodeRow>,
-    format: Format,
-    empty: &str,
-    out: &mut Destination,
-    context: &Context,
-) -> Result<(), CliError> {
-    if format == Format::Table {
-        let columns = asked.columns(&["node"]);
-        let mut grid = Grid::new(columns.names().iter().map(|name| name.to_string())).keep(2);
-        for row in &rows {
-            let node = [Value::Text(row.node.to_string())];
-            grid.push(node.into_iter().chain(asked.values(row)));
-        }
-        return context.table(&grid, empty, out);
-    }
-    let columns = asked.columns(FIXED);
-    rows::write(out, format, &columns, rows.iter().map(|row| asked.row(row)))
-}
-
 #[cfg(test)]
 mod tests {
     use waycairn_dag::Node;
@@ -299,5 +329,24 @@ mod tests {
         let rest = r#","written":"1970-01-01T00:00:00.000000Z","val/loss":{"$float":"NaN"},"field:seq":7}"#;
         assert_eq!(json(&asked), format!("[\n{NODE}{rest}\n]\n"));
         assert_eq!(asked.selection(), ["field:val/loss", "field:absent", "field:seq"]);
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_the_keys_that_the_question_names() {
+        let node = Node::new("tiny", "0123456789abcdef", 19).unwrap();
+        let keys = ["eval/f1", "memory/peak", "train/loss", "train/rate", "val/loss", "a/digest"];
+        let mut fields: std::collections::BTreeMap<String, Scalar> =
+            keys.map(|key| (key.to_owned(), Scalar::Float(2.413_739))).into();
+        fields.insert("a/digest".to_owned(), "0123456789abcdef0123456789abcdef".into());
+        let rows = vec![NodeRow { node, written: Some(0), fields }];
+        let named = ["val/loss", "train/rate"].map(str::to_owned);
+        let left_out = |asked: &Asked| {
+            let drawn = asked.grid(&rows, &named).draw(&crate::terminal::Terminal::plain().of_width(48));
+            drawn.left_out
+        };
+        let all = Asked::for_people(&rows, &named);
+        assert_eq!(left_out(&all), ["eval/f1", "train/loss", "memory/peak", "a/digest"]);
+        let chosen = Asked::parse(&["train/loss", "val/loss", "train/rate"].map(str::to_owned));
+        assert_eq!(left_out(&chosen), ["train/loss"]);
     }
 }

@@ -35,7 +35,10 @@ pub(crate) fn run(args: &SqlArgs, context: &Context) -> Result<(), CliError> {
     match args.output.format() {
         format @ (Format::Parquet | Format::Arrow) => failure::write_table(&table, format, &mut out)?,
         Format::Table => {
-            let mut grid = Grid::new(table.columns()).keep(1);
+            let columns = table.columns();
+            // The first columns of a statement are those that it names first.
+            let ranks = (0..columns.len()).map(|index| u8::from(index > 0));
+            let mut grid = Grid::new(columns).ranked(ranks).chosen_by("select fewer columns");
             for row in rows_of(&table) {
                 grid.push(row);
             }

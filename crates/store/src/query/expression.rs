@@ -100,6 +100,17 @@ pub(crate) enum Term {
     Record(RecordTerm),
 }
 
+impl Term {
+    fn add_keys<'a>(&'a self, keys: &mut Vec<&'a str>) {
+        match self {
+            Term::All(terms) | Term::Any(terms) => terms.iter().for_each(|term| term.add_keys(keys)),
+            Term::Not(term) => term.add_keys(keys),
+            Term::Field(field) if !keys.contains(&field.key()) => keys.push(field.key()),
+            Term::Field(_) | Term::Identity(_) | Term::Marker(_) | Term::Finished | Term::Record(_) => {}
+        }
+    }
+}
+
 /// A condition on one folded field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FieldTerm {
@@ -211,6 +222,23 @@ impl Expr {
     /// [`ParseError`] with the place, what stands there and what was expected.
     pub fn parse(text: &str) -> Result<Expr, ParseError> {
         grammar::parse(text).map(|term| Expr { term })
+    }
+
+    /// The keys of the fields that it asks about, each once, in the order in which they are written.
+    ///
+    /// ```
+    /// # use waycairn_store::Expr;
+    /// # fn main() -> Result<(), waycairn_store::ParseError> {
+    /// let expr = Expr::parse("val/loss < 2 and not (has note or val/loss > 3) and seq > 9")?;
+    /// assert_eq!(expr.keys(), ["val/loss", "note"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn keys(&self) -> Vec<&str> {
+        let mut keys = Vec::new();
+        self.term.add_keys(&mut keys);
+        keys
     }
 
     /// The folded value of `key` compares so with `value`.
