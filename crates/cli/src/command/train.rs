@@ -274,6 +274,15 @@ fn positional(node: &Node) -> String {
     format!("{}{}", if text.starts_with('-') { "-- " } else { "" }, quoted(&text))
 }
 
+/// The command that trains a finished run further: a branch, since a run keeps the settings that it began with.
+fn further(report: &TrainReport, root: &str) -> String {
+    let Some(base) = &report.checkpoint else { return String::new() };
+    let branch = with_value("--branch", &base.to_string());
+    let name = with_value("--name", &format!("{}-2", base.name()));
+    let steps = report.steps.saturating_mul(2);
+    format!("  waycairn train{root} {branch} {name} --steps {steps}    trains it further, in a branch\n")
+}
+
 /// The stable shape of the last line.
 fn json(report: &TrainReport) -> Value {
     let address = |node: &Node| Value::Text(node.address().to_string());
@@ -311,8 +320,9 @@ fn text(report: &TrainReport, seen: &Seen, again: &str, root: &str) -> String {
              waycairn sample{root} {name}    let the model write\n"
         ),
         Status::Skipped => format!(
-            "nothing to do: {node} is the last of {steps}, and the run is finished\n  \
-             add --fresh to train it once more, or --steps N or --set PATH=VALUE to train it otherwise\n"
+            "nothing to do: {node} is the last of {steps}, and the run is finished\n{}  \
+             --fresh trains it once more from its beginning; other settings, --steps too, begin a new run\n",
+            further(report, root)
         ),
         Status::Stopped => {
             format!(
@@ -433,7 +443,11 @@ mod tests {
             text(&report(Status::Stopped), &seen, "waycairn train x", "")
                 .ends_with("run again:\n  waycairn train x\n")
         );
-        assert!(text(&report(Status::Skipped), &seen, "", "").contains("--fresh"));
+        let further = "  waycairn train --root r --branch 'it'\\''s@0123456789abcdef:19' --name 'it'\\''s-2' --steps 40    ";
+        let skipped = text(&report(Status::Skipped), &seen, "", " --root r");
+        assert!(skipped.contains("--fresh") && skipped.contains(further), "{skipped}");
+        let without = TrainReport { checkpoint: None, ..report(Status::Skipped) };
+        assert!(!text(&without, &seen, "", "").contains("--branch"));
         let some = TrainReport { skipped: 3, ..report(Status::Finished) };
         assert!(text(&some, &seen, "", "").contains("3 steps skipped as not finite"));
     }
