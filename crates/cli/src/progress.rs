@@ -42,6 +42,12 @@ impl Write for LogWriter {
     }
 }
 
+/// Says that a first interrupt was heard: what stops in good order takes a moment.
+pub(crate) fn stopping() {
+    let line = "stopping after this micro-batch; a second Ctrl-C stops at once, without a checkpoint\n";
+    drop(LogWriter.write_all(line.as_bytes()));
+}
+
 /// The last losses that a run reported, each with its step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Seen {

@@ -138,6 +138,8 @@ fn cli_4_a_second_interrupt_ends_at_once_with_130() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(output.stdout.is_empty() && !said.contains("error: "), "{said}");
+    let told = "stopping after this micro-batch; a second Ctrl-C stops at once, without a checkpoint\n";
+    assert_eq!(said.matches(told).count(), 1, "{said}");
     let help = waycairn(folder.path(), &["--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
     assert!(help.contains("130 stopped at once by a second Ctrl-C"), "{help}");

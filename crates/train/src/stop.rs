@@ -38,13 +38,15 @@ impl Stop {
     /// Makes one that SIGTERM, SIGHUP, SIGINT and SIGUSR1 make; a SIGHUP that the process was started to ignore,
     /// as `nohup` does, stays ignored.
     ///
+    /// `announce` is called at the first SIGINT, on a thread of its own, so that it may write somewhere.
+    ///
     /// A second SIGINT flushes what was recorded and ends the process at once with status 130; a
     /// third ends it without waiting for the flush.
     ///
     /// # Errors
     ///
     /// The system's error when it refuses the handlers.
-    pub fn on_signals() -> io::Result<Self> {
+    pub fn on_signals(announce: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let stop = Self::new();
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])?;
         if !ignores_hangup() {
@@ -53,9 +55,16 @@ impl Stop {
         let shared = Arc::clone(&stop.shared);
         std::thread::Builder::new().name("waycairn-signals".to_owned()).spawn(move || {
             let mut interrupts = 0_u32;
+            let mut announce = Some(announce);
             for signal in signals.forever() {
                 shared.requested.store(true, Ordering::SeqCst);
                 interrupts += u32::from(signal == SIGINT);
+                if signal == SIGINT
+                    && let Some(announce) = announce.take()
+                {
+                    // A place that takes nothing must not keep a second one from being heard.
+                    std::thread::spawn(announce);
+                }
                 if signal != SIGINT || interrupts < 2 {
                     continue;
                 }

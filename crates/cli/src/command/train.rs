@@ -16,7 +16,7 @@ use crate::error::{CliError, Exit};
 use crate::failure;
 use crate::number::{self, plural};
 use crate::output::{Destination, Shape};
-use crate::progress::{Seen, Watch};
+use crate::progress::{self, Seen, Watch};
 use crate::table::printable;
 use crate::value::Value;
 
@@ -136,7 +136,7 @@ pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> 
     // Words before the command hide it until they are understood.
     let stop = match &context.stop {
         Some(stop) => stop.clone(),
-        None => Stop::on_signals().map_err(CliError::system)?,
+        None => Stop::on_signals(progress::stopping).map_err(CliError::system)?,
     };
     let mut progress = Watch::new(&context.terminal);
     let report = waycairn_train::train(&context.experiments, &request, &stop, &mut progress);
