@@ -184,6 +184,7 @@ impl<'a> Trainer<'a> {
         let steps = self.rhythm.steps;
         self.tell_start()?;
         if first {
+            self.tell_unvalidated()?;
             self.describe()?;
         }
         if !first && !self.catch_up()? {
@@ -450,6 +451,20 @@ impl<'a> Trainer<'a> {
             parameters: state.learner.size(),
             device: &self.tools.job_file.device,
         });
+        Ok(())
+    }
+
+    /// Says that no step of the run is one that validates, where it was meant to.
+    fn tell_unvalidated(&mut self) -> Result<(), TrainError> {
+        let Some(every) = self.rhythm.eval_every else { return Ok(()) };
+        let (done, last) = (self.job.state()?.step, self.rhythm.steps);
+        if done < last && last / every == done / every {
+            let notice = format!(
+                "nothing will be validated: no step of this run is a multiple of `eval_every`, which is {every}, and \
+                 step {last} is the last; a smaller `eval_every` validates, in a new run"
+            );
+            self.tools.progress.event(&Event::Notice(&notice));
+        }
         Ok(())
     }
 

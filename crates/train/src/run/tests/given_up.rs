@@ -217,6 +217,28 @@ fn max_time_stops_between_micro_batches_and_says_so_when_no_step_was_done() {
 }
 
 #[test]
+fn a_run_that_will_never_validate_says_so_once_at_its_start() {
+    let rig = Rig::new();
+    let told = |rig: &Rig, name: &str, every: &str, steps: &str| {
+        let request = rig.request(name, &[("eval_every", every), ("steps", steps)]);
+        let (_, told) = told_into(&request, 1_000_000);
+        told.iter().filter(|text| text.starts_with("nothing will be validated")).count()
+    };
+    for (name, every, count) in [("off", "off", 0), ("at", "6", 0), ("beyond", "7", 1)] {
+        assert_eq!(told(&rig, name, every, "6"), count, "{every}");
+    }
+    let base = run(&rig.request("base", &[("eval_every", "4")])).node;
+    for (name, steps, count) in [("short", "7", 1), ("long", "8", 0)] {
+        let mut request = rig.request("base", &[("steps", steps)]);
+        request.base = crate::Base::Branch(base.clone());
+        request.name = Some(name.to_owned());
+        let (report, told) = told_into(&request, 1_000_000);
+        assert_eq!(report.status, Status::Finished);
+        assert_eq!(told.iter().filter(|text| text.starts_with("nothing will")).count(), count, "{steps}");
+    }
+}
+
+#[test]
 fn train_1_a_validation_that_is_given_up_is_done_again_at_its_step() {
     let rig = Rig::new();
     let sets = [("steps", "6"), ("eval_every", "3"), ("eval_batches", "4"), ("checkpoint_every", "off")];
