@@ -533,6 +533,14 @@ fn flatten<'a>(table: &'a toml::Table, prefix: &str, leaves: &mut Vec<(String, &
 /// Returns the candidate nearest to a mistyped name, if one is near enough to suggest.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+    // `lr` stands for `learning_rate`, which few changed letters lead to.
+    let initials =
+        |path: &str| last(path).split('_').filter_map(|word| word.chars().next()).collect::<String>();
+    let abbreviated = |candidate: &&str| name.chars().count() > 1 && initials(candidate) == name;
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    if let Some(candidate) = candidates.iter().copied().find(abbreviated) {
+        return Some(candidate.to_owned());
+    }
     candidates
         .into_iter()
         .map(|candidate| {

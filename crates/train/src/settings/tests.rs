@@ -39,6 +39,10 @@ fn an_unknown_path_names_its_nearest() {
     );
     let error = base().set("layers", "1").unwrap_err();
     assert!(error.next().unwrap().starts_with("did you mean `model.layers`? "));
+    for (short, path) in [("lr", "learning_rate"), ("wd", "weight_decay"), ("bs", "batch_size")] {
+        let next = base().set(short, "1").unwrap_err().next().unwrap();
+        assert!(next.starts_with(&format!("did you mean `{path}`? ")), "{short}: {next}");
+    }
     let error = base().set("quite something else", "1").unwrap_err();
     assert_eq!(error.next().unwrap(), "`waycairn train --show-settings` lists them");
     let error = base().with_toml("[analyses.x]\nevery = 1\n", "`f.toml`").unwrap_err();
