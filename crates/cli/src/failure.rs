@@ -107,10 +107,14 @@ pub(crate) fn parse(error: ParseError) -> CliError {
     let text = printable(&error.text);
     // Escapes and characters of double width would move the caret; text with them is rare enough to bear it.
     let caret = format!("{}^", " ".repeat(column.saturating_sub(1)));
-    CliError::usage("the expression cannot be read")
-        .why(why)
-        .picture(vec![text, caret])
-        .next("keys are bare or in double quotes, strings in single quotes; see `waycairn query --help`")
+    let next = if error.expected.contains("in single quotes") && error.found.starts_with("`\"") {
+        "text stands in single quotes, and only a key in double ones"
+    } else if error.found == "`like`" {
+        "there are no patterns here: list what is meant, as in `name in ('a', 'b')`, or use LIKE in `waycairn sql`"
+    } else {
+        "keys are bare or in double quotes, strings in single quotes; see `waycairn query --help`"
+    };
+    CliError::usage("the expression cannot be read").why(why).picture(vec![text, caret]).next(next)
 }
 
 /// A text that names no node, or several.
@@ -163,4 +167,25 @@ pub(crate) fn write_table(table: &Table, format: Format, out: &mut Destination) 
     };
     // The error of the table's writer hides the one of the place, which may be only a closed pipe.
     written.map_err(|error| out.take_failure().unwrap_or_else(|| query(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use waycairn_store::Expr;
+
+    use super::*;
+
+    #[test]
+    fn an_expression_that_cannot_be_read_has_the_advice_that_fits() {
+        let next = |text: &str| String::from(parse(Expr::parse(text).unwrap_err()).next.unwrap());
+        for text in ["name = \"tiny\"", "note != \"a b\"", "name in (\"a\")"] {
+            assert!(next(text).starts_with("text stands in single quotes"), "{text}");
+        }
+        for text in ["name like 'a%'", "note like 'a%'", "tag like 'a'"] {
+            assert!(next(text).starts_with("there are no patterns here"), "{text}");
+        }
+        for text in ["a = tiny", "a < 2 \"b\"", "a <"] {
+            assert!(next(text).starts_with("keys are bare"), "{text}");
+        }
+    }
 }

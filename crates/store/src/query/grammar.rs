@@ -127,12 +127,18 @@ pub(crate) fn parse(text: &str) -> Result<Term, ParseError> {
     })
 }
 
-/// Shows what stands at a place: a word, or one other character.
+/// Shows what stands at a place: a word, a text with its quotes, or one other character.
 fn found(text: &str, position: usize) -> String {
     let rest = text.get(position..).unwrap_or_default();
     let Some(first) = rest.chars().next() else { return "the end".to_owned() };
-    let length =
-        if is_word(first) { rest.find(|c| !is_word(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
+    let length = match first {
+        '"' | '\'' => {
+            let close = rest[1..].find(first).map(|at| at + 1 + first.len_utf8());
+            close.unwrap_or(rest.len())
+        }
+        _ if is_word(first) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+        _ => first.len_utf8(),
+    };
     let word: String = rest[..length].chars().take(40).collect();
     let more = if word.len() < length { ".." } else { "" };
     let shown: String =

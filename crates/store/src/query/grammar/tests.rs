@@ -102,13 +102,15 @@ fn bad_input_names_the_place() {
     assert_eq!(error("a < 2)"), format!("at character 6: expected {END}, found `)`"));
     assert_eq!(error("name = x"), format!("at character 8: expected {TEXT}, found `x`"));
     assert_eq!(error("name < 'x'"), format!("at character 6: expected {EQUALITY}, found `<`"));
-    assert_eq!(error("a = 'x"), "at character 5: expected a closing quote, found `'`");
+    assert_eq!(error("a = 'x"), "at character 5: expected a closing quote, found `'x`");
     assert_eq!(error("\u{4e2d} = \u{4e2d}"), format!("at character 5: expected {VALUE}, found `\u{4e2d}`"));
     assert_eq!(error("a in 3"), "at character 6: expected `(`, found `3`");
     assert_eq!(error("a in (3,)"), format!("at character 9: expected {VALUE}, found `)`"));
     assert_eq!(error("seq = 1.5"), format!("at character 7: expected {WHOLE}, found `1.5`"));
     assert_eq!(error("has a or or"), format!("at character 10: expected {TERM}, found `or`"));
-    assert_eq!(error("node = 'zz'"), format!("at character 8: expected {NODE}, found `'`"));
+    assert_eq!(error("node = 'zz'"), format!("at character 8: expected {NODE}, found `'zz'`"));
+    assert_eq!(error("name = \"a b\""), format!("at character 8: expected {TEXT}, found `\"a b\"`"));
+    assert_eq!(error("a like 'x%'"), format!("at character 3: expected {OPERATOR}, found `like`"));
     let deep = "(".repeat(5000);
     assert!(error(&deep).contains("less than 100 levels"), "{}", error(&deep));
     assert!(error(&"not ".repeat(5000)).contains("less than 100 levels"));
