@@ -133,6 +133,9 @@ pub(crate) fn resolve(error: ResolveError, text: &str, root: &Path) -> CliError 
                 .why(format!("it may mean {names}{more}"))
                 .next("write more of the address, or name the node as `name@nonce:seq`")
         }
+        ResolveError::ShortNonce { candidates, .. } => unknown(&text, root)
+            .why("a nonce is written with four characters or more")
+            .next(format!("write more of it: `{}`", candidates.join("`, `"))),
         ResolveError::Unknown { nearest, .. } => {
             let unknown = unknown(&text, root);
             match nearest.as_slice() {

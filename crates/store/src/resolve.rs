@@ -59,6 +59,17 @@ pub enum ResolveError {
         /// The node that was asked for in each of the newest of them; the last node of a run that does not have it.
         candidates: Vec<Node>,
     },
+    /// There are runs of the name whose nonce begins so, and too little of it is written.
+    #[error(
+        "`{text}` has less than {MIN_NONCE} characters of a nonce; write more of one of: `{}`",
+        candidates.join("`, `")
+    )]
+    ShortNonce {
+        /// What was asked for.
+        text: String,
+        /// The runs whose nonce begins so, as `name@nonce`.
+        candidates: Vec<String>,
+    },
     /// No node fits.
     #[error("there is no node `{text}`{}", nearest_text(nearest))]
     Unknown {
@@ -128,6 +139,9 @@ pub(crate) fn resolve(reader: &ObjectReader, text: &str) -> Result<Node, Resolve
     if let Some(node) = by_prefix(reader, text)? {
         return Ok(node);
     }
+    if let Some(candidates) = short_of_nonce(&runs, run) {
+        return Err(ResolveError::ShortNonce { text: text.to_owned(), candidates });
+    }
     // The run is right, by its nonce or as the newest of its name, or by an address: then the position is not.
     let of_exact = exact
         .as_ref()
@@ -150,6 +164,19 @@ fn with_nonce<'a>(runs: &'a [RunSummary], text: &str) -> Vec<&'a RunSummary> {
         None if nonce.len() < MIN_NONCE => Vec::new(),
         None => of_name().filter(|run| run.nonce.starts_with(nonce)).collect(),
     }
+}
+
+/// What `name@n` may mean, whose nonce has fewer characters than stand for one.
+fn short_of_nonce(runs: &[RunSummary], text: &str) -> Option<Vec<String>> {
+    let (name, nonce) = text.rsplit_once('@')?;
+    // It may be found as it stands, with a position that is not there.
+    let is_whole = |run: &RunSummary| run.name == text || (run.name == name && run.nonce == nonce);
+    if nonce.len() >= MIN_NONCE || runs.iter().any(is_whole) {
+        return None;
+    }
+    let fitting = runs.iter().filter(|run| run.name == name && run.nonce.starts_with(nonce));
+    let shown = fitting.take(MAX_CANDIDATES).map(|run| format!("{name}@{}", run.nonce));
+    Some(shown.collect()).filter(|shown: &Vec<String>| !shown.is_empty())
 }
 
 /// The node of a run at a position, if it is recorded.
@@ -280,7 +307,8 @@ impl ResolveError {
             ResolveError::AmbiguousNonce { candidates, .. } => {
                 candidates.iter().map(ToString::to_string).collect()
             }
-            ResolveError::Unknown { nearest, .. } => nearest.clone(),
+            ResolveError::Unknown { nearest: names, .. }
+            | ResolveError::ShortNonce { candidates: names, .. } => names.clone(),
             ResolveError::Query(_) => Vec::new(),
         }
     }

@@ -60,7 +60,15 @@ fn several_nonces_with_one_beginning_are_told_apart_by_their_candidates() {
         ResolveError::Unknown { nearest, .. } => nearest,
         error => panic!("{error}"),
     };
-    assert_eq!(nearest("r@ab"), ["r@abc", "r@abcd02", "r@abcd01"]);
+    for text in ["r@ab", "r@ab:4"] {
+        let error = reader.resolve(text).unwrap_err();
+        assert_eq!(error.suggestions(), ["r@abc", "r@abcd02", "r@abcd01"]);
+        assert!(
+            matches!(error, ResolveError::ShortNonce { .. }) && error.to_string().contains("less than 4")
+        );
+    }
+    assert_eq!(nearest("r@zz"), ["r@abc", "r@abcd02", "r@abcd01"]);
+    assert_eq!(nearest("r@abc:5"), ["r@abc:9"]);
     assert_eq!(nearest("r@zzzz:4"), ["r@abc", "r@abcd02", "r@abcd01"]);
     assert_eq!(nearest("r@abcd01:5"), ["r@abcd01:4"]);
 }
