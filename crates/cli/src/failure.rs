@@ -62,13 +62,13 @@ pub(crate) fn query(error: QueryError) -> CliError {
         QueryError::Format(error) => version(error),
         QueryError::UnknownArtifact { node, suffix, nearest } => {
             let what = format!("{node} has no artifact `{}`", printable(&suffix));
-            let why = match nearest.as_slice() {
-                [] => "it has no artifacts at all".to_owned(),
-                names => format!("its artifacts are `{}`", names.join("`, `")),
-            };
-            CliError::new("not_found", what)
-                .why(why)
-                .next("attach one with `waycairn analyze`, or name one of those")
+            let attach = "attach one with `waycairn analyze`";
+            match nearest.as_slice() {
+                [] => CliError::new("not_found", what).why("it has no artifacts at all").next(attach),
+                names => CliError::new("not_found", what)
+                    .why(format!("its artifacts are `{}`", names.join("`, `")))
+                    .next(format!("{attach}, or name one of those")),
+            }
         }
         QueryError::Io { .. } => CliError::of("io", error),
         QueryError::Damaged { .. } | QueryError::Artifact { .. } | QueryError::UnsafePath { .. } => {
@@ -149,7 +149,7 @@ pub(crate) fn resolve(error: ResolveError, text: &str, root: &Path) -> CliError 
 }
 
 /// The first of several nodes, and what says that there are more.
-fn first(candidates: &[Node], count: usize) -> (String, &'static str) {
+pub(crate) fn first(candidates: &[Node], count: usize) -> (String, &'static str) {
     const SHOWN: usize = 4;
     let names = candidates.iter().take(SHOWN).map(|node| printable(&node.to_string()));
     (names.collect::<Vec<_>>().join(", "), if count > SHOWN { ", .." } else { "" })

@@ -1,6 +1,8 @@
 //! `waycairn artifact`: one artifact of a node.
 
 use clap::{Args, ValueEnum};
+use waycairn_dag::Node;
+use waycairn_store::{ObjectReader, QueryError};
 
 use crate::args::NODE_HELP;
 use crate::context::Context;
@@ -42,10 +44,30 @@ pub(crate) enum PayloadFormat {
     Msgpack,
 }
 
+/// The error of a node without an artifact, with the nodes of its run that have it.
+fn elsewhere(error: QueryError, reader: &ObjectReader, node: &Node, suffix: &str) -> CliError {
+    let unknown = matches!(error, QueryError::UnknownArtifact { .. });
+    let error = failure::query(error);
+    if !unknown {
+        return error;
+    }
+    let mut query = reader.query();
+    query.name(node.name()).nonce(node.nonce()).artifact_named(suffix);
+    let nodes = query.all().map(|answer| answer.value).unwrap_or_default();
+    if nodes.is_empty() {
+        return error;
+    }
+    let (names, more) = failure::first(&nodes, nodes.len());
+    let why = format!("it is attached to other nodes of the run: {names}{more}");
+    error.why(why).next("name one of those nodes, or attach one to this node with `waycairn analyze`")
+}
+
 pub(crate) fn run(args: &ArtifactArgs, context: &Context) -> Result<(), CliError> {
     let reader = context.reader()?;
     let node = context.resolve(&reader, &args.node)?;
-    let artifact = reader.artifact(&node, &args.suffix).map_err(failure::query)?;
+    let artifact = reader
+        .artifact(&node, &args.suffix)
+        .map_err(|error| elsewhere(error, &reader, &node, &args.suffix))?;
     let format = args.format.unwrap_or_else(|| match args.place.ending().as_deref() {
         Some("msgpack" | "mp") => PayloadFormat::Msgpack,
         _ => PayloadFormat::Json,
@@ -62,4 +84,38 @@ pub(crate) fn run(args: &ArtifactArgs, context: &Context) -> Result<(), CliError
         PayloadFormat::Msgpack => out.bytes(artifact.bytes())?,
     }
     out.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use waycairn_store::{ObjectStore, StoreOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_node_without_the_artifact_is_told_who_has_it() {
+        let root = tempfile::tempdir().unwrap();
+        let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+        let node = |name: &str, seq| Node::new(name, "0123456789abcdef", seq).unwrap();
+        for (name, seq) in [("tiny", 1), ("tiny", 2), ("other", 1)] {
+            store.value(&node(name, seq), &[]).unwrap();
+        }
+        store.artifact(&node("tiny", 1), "summary", &[], &1).unwrap();
+        store.close().unwrap();
+        let reader = store.reader();
+        let told = |node: &Node, suffix: &str| {
+            let error = reader.artifact(node, suffix).unwrap_err();
+            let error = elsewhere(error, &reader, node, suffix);
+            (String::from(error.why.unwrap()), String::from(error.next.unwrap()))
+        };
+        let (why, next) = told(&node("tiny", 2), "summary");
+        assert!(why.ends_with("of the run: tiny@0123456789abcdef:1"), "{why}");
+        assert!(next.starts_with("name one of those nodes"), "{next}");
+        let (why, next) = told(&node("other", 1), "summary");
+        assert_eq!(why, "it has no artifacts at all");
+        assert!(!next.contains("of those"), "{next}");
+        let (why, next) = told(&node("tiny", 1), "sumary");
+        assert_eq!(why, "its artifacts are `summary`");
+        assert!(next.ends_with("name one of those"), "{next}");
+    }
 }
