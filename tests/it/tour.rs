@@ -158,7 +158,7 @@ fn show_tells_the_settings_of_the_run_at_every_node_of_it() {
     let between = root.json(&["show", "shakespeare:3"]);
     assert_eq!((&between["checkpoint"], &between["settings"]), (&Value::Null, &whole["settings"]));
     let said = root.run(&["show", "shakespeare:3"]);
-    assert!(said.out.contains("\nsettings of the run other than the default ones\n"), "{said}");
+    assert!(said.out.contains("\nsettings other than the defaults (all of them: --format json)\n"), "{said}");
     assert!(said.out.contains("  steps ") && !said.out.contains("model.width"), "{said}");
 }
 

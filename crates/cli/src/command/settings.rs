@@ -68,6 +68,17 @@ fn json(settings: &Settings) -> Value {
     }))
 }
 
+/// Whether a setting is as it is without a word about it. The embedded text has the digest of what it was behind its
+/// name, which no default has.
+pub(super) fn is_default(key: &Key, value: &Setting) -> bool {
+    match (key.default_value(), value) {
+        (Setting::Text(default), Setting::Text(value)) if key.path() == "data.source" => {
+            value.split(':').next() == Some(default.as_str())
+        }
+        (default, value) => default == value,
+    }
+}
+
 pub(super) fn plain(setting: &Setting) -> Value {
     match setting {
         Setting::Integer(value) => Value::Count(*value),

@@ -149,7 +149,7 @@ fn text(view: &NodeView, settings: Option<&Settings>, terminal: &Terminal) -> St
 
     let mut changed = Section::default();
     for (key, value) in settings.into_iter().flat_map(settings::in_order) {
-        if value != key.default_value() {
+        if !settings::is_default(key, value) {
             changed.line(
                 key.path(),
                 &format!(
@@ -160,7 +160,10 @@ fn text(view: &NodeView, settings: Option<&Settings>, terminal: &Terminal) -> St
             );
         }
     }
-    changed.under("settings of the run other than the default ones", terminal, &mut text);
+    if settings.is_some() && changed.lines.is_empty() {
+        changed.line("none", "");
+    }
+    changed.under("settings other than the defaults (all of them: --format json)", terminal, &mut text);
 
     let mut artifacts = Section::default();
     for artifact in &view.artifacts {
@@ -201,7 +204,8 @@ impl Section {
 
     fn draw(&self) -> String {
         let width = self.lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-        self.lines.iter().map(|(name, said)| format!("{name:<width$}  {said}\n")).collect()
+        let line = |name: &str, said: &str| format!("{name:<width$}  {said}").trim_end().to_owned() + "\n";
+        self.lines.iter().map(|(name, said)| line(name, said)).collect()
     }
 
     /// Adds the lines, indented below a title, to a text; nothing where there are none.
@@ -288,9 +292,12 @@ mod tests {
     fn the_settings_of_the_run_are_shown_where_they_differ() {
         let keys = waycairn_train::experiments![waycairn_train::Gpt].describe().remove(0).keys;
         let mut settings = Settings::defaults(waycairn_train::Schema::new(keys));
+        settings.set("data.source", "embedded:0123").unwrap();
+        let said = text(&view(), Some(&settings), &Terminal::plain());
+        assert!(said.contains("--format json)\n  none\n\n"), "{said}");
         settings.set("learning_rate", "0.5").unwrap();
         let said = text(&view(), Some(&settings), &Terminal::plain());
-        let title = "\nsettings of the run other than the default ones\n";
+        let title = "\nsettings other than the defaults (all of them: --format json)\n";
         assert!(said.contains(&format!("{title}  learning_rate  0.5  (default 0.002)\n\n")), "{said}");
         let json = serde_json::to_value(json(&view(), Some(&settings)).unwrap()).unwrap();
         assert_eq!(json["settings"]["learning_rate"], 0.5);
