@@ -92,7 +92,7 @@ pub(crate) struct ShapePlace {
 /// Where an answer goes.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Place {
-    /// Write to FILE, which appears whole or not at all
+    /// Write to FILE, which appears whole or not at all; one that exists is replaced
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -18,7 +18,9 @@ Examples:
 
 Both formats are safetensors, read by `safetensors.torch.load_file`. `nanogpt` has the names of nanoGPT's model, linear
 weights [outputs, inputs], and loads with `load_state_dict`; `safetensors` has our own names, linear weights
-[inputs, outputs].
+[inputs, outputs]. The settings of the model are not in the file: `waycairn show NODE --format json` has them, as model.width
+and others under `settings`, and names the `blob` folder of the node. In it, `checkpoint/config.toml` has the settings too, and
+`checkpoint/tokenizer.json` the vocabulary.
 
 {NODE_HELP}"))]
 pub(crate) struct ExportArgs {

@@ -70,7 +70,8 @@ pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
 
 /// A grid for runs. Where it is too wide, the keys stay that were asked for.
 fn grid(keys: &[&str]) -> Grid {
-    let titles = ["run", "nodes", "last seq", "finished", "checkpoints"].into_iter().chain(keys.iter().copied());
+    let titles =
+        ["run", "nodes", "last seq", "finished", "checkpoints"].into_iter().chain(keys.iter().copied());
     let ranks = [0, 2, 2, 2, 5].into_iter().chain(keys.iter().map(|_| 1));
     Grid::new(titles.chain(["started (UTC)", "written (UTC)"])).ranked(ranks.chain([4, 3]))
 }

@@ -22,12 +22,14 @@ Examples:
   waycairn query \"name = 'shakespeare' and checkpoint\" --sort val/loss --limit 1
   waycairn query --keys val/loss --sort written:desc --limit 10
 
-An EXPR compares keys with values: val/loss < 2.6, name = 'x', seq >= 100, \"a key with spaces\" != 3.
-Terms are joined with and, or, not and parentheses. `has KEY` and `missing KEY` ask whether a node has the
+An EXPR compares keys with values: val/loss < 2.6, name in ('x', 'y'), seq >= 100, \"a key with spaces\" != 3.
+Operators are =, !=, <, <=, >, >= and in. Terms are joined with and, or, not and parentheses. `has KEY` and `missing KEY` ask whether a node has the
 key at all; a comparison with a missing key is false. `checkpoint`, `artifact`, `artifact = 'summary'` and
 `finished` ask for what is attached to the node and whether its run ended. `name = 'x'`, `nonce = 'x'`, `seq >= 3` and
 `node = 'ADDRESS'` or `node = 'name@nonce:seq'` say which nodes; here a nonce is written whole, unlike in a NODE of
-other commands. `tag = 'x'` and `written >= '2026-11-30T12:00:00Z'` take the records that are marked so, or as new.
+other commands. `tag = 'x'` and `written >= '2026-11-30T12:00:00Z'` choose which records are folded, those that are marked so
+or as new: a field that only other records of the node have counts as missing. The `written` of --keys and --sort is another
+thing, the time of the node's last record.
 A key that is called like a word of the language or a column of the answer is written field:KEY.")]
 pub(crate) struct QueryArgs {
     /// What the nodes must satisfy [default: every node]
@@ -210,7 +212,8 @@ impl Asked {
     fn for_people(rows: &[NodeRow], named: &[String]) -> Self {
         const LONG: usize = 24;
         let is_long = |key: &str| {
-            rows.iter().any(|row| matches!(row.fields.get(key), Some(Scalar::Text(text)) if text.len() > LONG))
+            rows.iter()
+                .any(|row| matches!(row.fields.get(key), Some(Scalar::Text(text)) if text.len() > LONG))
         };
         let place = |key: &Key| match key {
             Key::Written => (0, 0),
@@ -239,7 +242,8 @@ impl Asked {
         }
         let columns = self.columns(&["node"]);
         let titles = columns.names().iter().map(|name| name.to_string());
-        let mut grid = Grid::new(titles).ranked([0].into_iter().chain(ranks)).chosen_by("choose with `--keys`");
+        let mut grid =
+            Grid::new(titles).ranked([0].into_iter().chain(ranks)).chosen_by("choose with `--keys`");
         for row in rows {
             let node = [Value::Text(row.node.to_string())];
             grid.push(node.into_iter().chain(self.values(row)));

@@ -18,7 +18,9 @@ Examples:
   waycairn sql 'SELECT name, nonce, min(\"val/loss\") AS best FROM nodes GROUP BY name, nonce ORDER BY best'
   waycairn sql 'SELECT * FROM records LIMIT 5' --format jsonl
 
-A key that is no plain word stands in double quotes, a string in single quotes.")]
+A key that is no plain word stands in double quotes, a string in single quotes. Numbers and truth values of a key are in the
+column \"key\" and its texts in \"key::text\": one that was only ever a text, such as job/base, has \"job/base::text\" alone.
+`DESCRIBE nodes` lists the columns.")]
 pub(crate) struct SqlArgs {
     /// The statement
     #[arg(value_name = "SELECT")]
