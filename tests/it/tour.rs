@@ -32,6 +32,8 @@ const COMMANDS: &[(&str, How, &[&str])] = &[
     ("waycairn show ", How::Whole, &["tiny@", ":19", "val/loss", "model.safetensors"]),
     ("waycairn query 'val/loss", How::Whole, &["train/loss,val/loss\n", "tiny,"]),
     ("waycairn query \"name = 'tiny' and checkpoint\"", How::Whole, &["val/loss", "tiny@"]),
+    ("waycairn query \"name in ('tiny','warmer')", How::Whole, &["train/step", "tiny@", "warmer@"]),
+    ("waycairn query --keys val/loss,train/step", How::Whole, &["val/loss", "@"]),
     ("waycairn sql ", How::Whole, &["val/loss", "199"]),
     ("waycairn train --branch ", How::Whole, &["finished warmer@", ":179 after 200 steps"]),
     ("waycairn lineage ", How::Whole, &["tiny@", "warmer@"]),
