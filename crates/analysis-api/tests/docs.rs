@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use waycairn_analysis_api::{AnalysisError, Context, ErrorKind};
+use waycairn_analysis_api::{AnalysisError, Context};
 
 /// The first block of this language.
 fn block<'t>(text: &'t str, language: &str) -> &'t str {
@@ -26,6 +26,7 @@ fn the_guide_begins_with_the_compiled_plugin() {
 /// The guide's example of an analysis that can do without a batch.
 #[expect(dead_code, reason = "it is compiled, and compared with the guide")]
 fn number_of_tensors(context: &Context<'_>) -> Result<usize, AnalysisError> {
+    use waycairn_analysis_api::ErrorKind;
     let batch = match context.batch() {
         Err(error) if error.kind() == ErrorKind::Unavailable => None,
         other => Some(other?),
