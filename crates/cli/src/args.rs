@@ -53,7 +53,7 @@ Start here:
   waycairn train --text FILE --preset nanogpt-cpu --name shakespeare
   waycairn nodes                           the runs, newest first
   waycairn show tiny                       the last node of the run
-  waycairn query 'val/loss < 2.6' --keys train/loss,val/loss
+  waycairn query 'val/loss < 2.8' --keys train/loss,val/loss
   waycairn sample tiny --prompt \"The \"
 
 Each command has examples: `waycairn query --help`. Every answer comes as a table, or as --format says.

@@ -26,7 +26,7 @@ use crate::value::Value;
 #[command(after_help = format!("\
 Examples:
   waycairn analyze --plugin target/release/libwaycairn_summary.so --at shakespeare:999
-  waycairn analyze --plugin target/release/libwaycairn_summary.so --where 'val/loss < 2.6' --run shakespeare
+  waycairn analyze --plugin target/release/libwaycairn_summary.so --where 'val/loss < 2.8' --run shakespeare
   waycairn analyze --plugin target/release/libwaycairn_summary.so --every 500 --run shakespeare --force
 
 Nothing is trained and no clock moves. What the same analysis has attached with the same settings before is

@@ -18,11 +18,11 @@ use crate::{count, failure, keys};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  waycairn query 'val/loss < 2.6' --keys train/loss,val/loss --format csv
+  waycairn query 'val/loss < 2.8' --keys train/loss,val/loss --format csv
   waycairn query \"name = 'shakespeare' and checkpoint\" --sort val/loss --limit 1
   waycairn query --keys val/loss --sort written:desc --limit 10
 
-An EXPR compares keys with values: val/loss < 2.6, name in ('x', 'y'), seq >= 100, \"a key with spaces\" != 3.
+An EXPR compares keys with values: val/loss < 2.8, name in ('x', 'y'), seq >= 100, \"a key with spaces\" != 3.
 Operators are =, !=, <, <=, >, >= and in. Terms are joined with and, or, not and parentheses. `has KEY` and `missing KEY` ask whether a node has the
 key at all; a comparison with a missing key is false. `checkpoint`, `artifact`, `artifact = 'summary'` and
 `finished` ask for what is attached to the node and whether its run ended. `name = 'x'`, `nonce = 'x'`, `seq >= 3` and
