@@ -36,7 +36,9 @@ pub struct Holder {
 }
 
 impl Holder {
-    fn current() -> Self {
+    /// This process, from now on.
+    #[must_use]
+    pub fn current() -> Self {
         Self {
             host: gethostname::gethostname().to_string_lossy().into_owned(),
             pid: std::process::id(),
