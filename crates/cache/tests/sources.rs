@@ -97,3 +97,36 @@ fn the_sources_of_a_real_crate_are_followed() {
     assert_eq!(found, ["src/npy.rs -> src/array.rs"]);
     assert_eq!(imports(folder, &["src/value.rs"]), Vec::<String>::new());
 }
+
+/// Every list of sources in the workspace: a builder that declares some has to declare what they import.
+#[test]
+fn cache_1_the_sources_that_a_crate_of_this_workspace_declares_are_complete() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut checked = 0;
+    for entry in fs::read_dir(crates).unwrap() {
+        let folder = entry.unwrap().path();
+        // This crate's own lists are examples.
+        if folder.ends_with("cache") || !folder.join("src").is_dir() {
+            continue;
+        }
+        let mut declared = Vec::new();
+        let mut open = vec![folder.join("src")];
+        while let Some(path) = open.pop() {
+            if path.is_dir() {
+                open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            for list in text.split(" sources![").skip(1) {
+                let list = list.split(']').next().unwrap();
+                declared.extend(list.split('"').skip(1).step_by(2).map(str::to_owned));
+            }
+        }
+        if !declared.is_empty() {
+            let declared: Vec<&str> = declared.iter().map(String::as_str).collect();
+            assert_eq!(imports(&folder, &declared), Vec::<String>::new(), "in `{}`", folder.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 0, "no crate declares sources");
+}

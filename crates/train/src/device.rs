@@ -40,6 +40,11 @@ impl Compute {
         self.name
     }
 
+    /// Returns the library that computes.
+    pub(crate) fn backend(&self) -> &'static str {
+        "burn-flex"
+    }
+
     /// Whether operations are done when they return, so that reading a number waits for nothing.
     pub(crate) fn is_eager(&self) -> bool {
         self.name == "cpu"

@@ -6,6 +6,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use waycairn_cache::Sources;
 use waycairn_durable::Digest;
 
 use crate::data::Batch;
@@ -73,6 +74,12 @@ pub trait Experiment: Send + Sync + 'static {
     /// Returns the presets, the default one first; none by default.
     fn presets(&self) -> Vec<Preset> {
         Vec::new()
+    }
+
+    /// Returns the source files that decide its numbers, embedded with `waycairn_cache::sources!`: a model that was
+    /// trained with other sources is another model. None by default; then [`version`](Self::version) alone tells.
+    fn sources(&self) -> Sources {
+        Sources::new(&[])
     }
 
     /// Makes a model with initial weights.
@@ -340,6 +347,7 @@ pub(crate) trait AnyExperiment: Send + Sync {
     fn version(&self) -> &'static str;
     fn keys(&self) -> Vec<Key>;
     fn presets(&self) -> Vec<Preset>;
+    fn sources(&self) -> Sources;
     fn demand(&self, settings: &Settings, vocabulary: usize) -> Result<Demand, SettingsError>;
     /// Makes a model with initial weights and an optimizer without state.
     fn learner(
@@ -367,6 +375,10 @@ impl<E: Experiment> AnyExperiment for Shared<E> {
 
     fn presets(&self) -> Vec<Preset> {
         self.0.presets()
+    }
+
+    fn sources(&self) -> Sources {
+        self.0.sources()
     }
 
     fn demand(&self, settings: &Settings, vocabulary: usize) -> Result<Demand, SettingsError> {

@@ -8,7 +8,7 @@ use crate::error::{TrainError, branch_command};
 use crate::experiment::Experiments;
 use crate::identity::{Known, Refusal, RunKey, option};
 use crate::origin::{Origin, Resolved};
-use crate::request::TrainRequest;
+use crate::request::{SettingsLayer, TrainRequest};
 use crate::settings::Settings;
 
 /// Differences that a notice names.
@@ -78,7 +78,7 @@ pub(crate) fn carried(request: &TrainRequest) -> String {
     if let Some(text) = &request.text {
         words.push(option("--text", &text.to_string_lossy()));
     }
-    if let Some(file) = &request.settings_file {
+    if let Some(SettingsLayer::File(file)) = &request.settings {
         words.push(option("--settings", &file.to_string_lossy()));
     }
     let sets = request.sets.iter().filter(|(path, _)| path != "steps");
@@ -154,6 +154,7 @@ mod tests {
             name: "run".to_owned(),
             base,
             settings_sha256: Digest::of(text.as_bytes()),
+            model_key: None,
         };
         let told = |theirs: Option<RunKey>| {
             let known = Known {

@@ -9,6 +9,9 @@ pub(crate) const NO_BASE: &str = "none";
 /// The field that holds the digest of the settings of a run, at its first node.
 pub(crate) const SETTINGS_FIELD: &str = "job/settings_sha256";
 
+/// The field that holds the key of the model of a run, at its first node; absent for a run of no study.
+pub(crate) const MODEL_FIELD: &str = "job/model_key";
+
 /// The field that holds the address of a run's base, at its first node.
 pub(crate) const BASE_FIELD: &str = "job/base";
 
@@ -21,12 +24,16 @@ pub(crate) struct RunKey {
     pub(crate) base: String,
     /// Digest of the resolved settings.
     pub(crate) settings_sha256: Digest,
+    /// Key of the model in a cache, for a run of a study: with other code or on another device it is another run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model_key: Option<String>,
 }
 
 impl RunKey {
     /// Returns the digest that names the run's lock file.
     pub(crate) fn digest(&self) -> Digest {
-        Digest::of(format!("{}\n{}\n{}", self.name, self.base, self.settings_sha256).as_bytes())
+        let model = self.model_key.as_ref().map_or_else(String::new, |key| format!("\n{key}"));
+        Digest::of(format!("{}\n{}\n{}{model}", self.name, self.base, self.settings_sha256).as_bytes())
     }
 }
 

@@ -1,9 +1,9 @@
 //! Reads from the store what runs of a name there are.
 
 use waycairn_dag::Node;
-use waycairn_store::{ObjectReader, QueryError, Scalar};
+use waycairn_store::{NodeRow, ObjectReader, QueryError, Scalar};
 
-use crate::identity::{BASE_FIELD, Known, RunKey, SETTINGS_FIELD};
+use crate::identity::{BASE_FIELD, Known, MODEL_FIELD, RunKey, SETTINGS_FIELD};
 
 /// Lists the runs of a name, newest first.
 ///
@@ -13,18 +13,23 @@ use crate::identity::{BASE_FIELD, Known, RunKey, SETTINGS_FIELD};
 /// that its records are lost; the error says so.
 pub(crate) fn known_runs(reader: &ObjectReader, name: &str) -> Result<Vec<Known>, QueryError> {
     let rows = reader.query().name(name).seq(0).select(&[SETTINGS_FIELD, BASE_FIELD])?.value;
+    // Asked on its own: a key that no part knows leaves no rows, and only runs of studies have this one.
+    let models = reader.query().name(name).seq(0).has(MODEL_FIELD).select(&[MODEL_FIELD])?.value;
     let mut known = Vec::new();
     for run in reader.runs_of(name)? {
-        let fields = rows.iter().find(|row| row.node.same_run(&run.last)).map(|row| &row.fields);
-        let text = |key: &str| match fields.and_then(|fields| fields.get(key)) {
-            Some(Scalar::Text(text)) => Some(text.clone()),
-            _ => None,
+        let text = |rows: &[NodeRow], key: &str| {
+            let row = rows.iter().find(|row| row.node.same_run(&run.last))?;
+            match row.fields.get(key) {
+                Some(Scalar::Text(text)) => Some(text.clone()),
+                _ => None,
+            }
         };
-        let key = match (text(SETTINGS_FIELD), text(BASE_FIELD)) {
+        let key = match (text(&rows, SETTINGS_FIELD), text(&rows, BASE_FIELD)) {
             (Some(settings), Some(base)) => settings.parse().ok().map(|settings_sha256| RunKey {
                 name: name.to_owned(),
                 base,
                 settings_sha256,
+                model_key: text(&models, MODEL_FIELD),
             }),
             _ => None,
         };

@@ -25,7 +25,6 @@ pub(crate) struct Launch {
 impl Launch {
     /// Looks around.
     pub(crate) fn new(execution: String, command_line: Vec<String>, threads: usize) -> Self {
-        let packages = [("waycairn", env!("CARGO_PKG_VERSION")), ("burn", BURN_VERSION)];
         Self {
             execution,
             command_line,
@@ -33,9 +32,15 @@ impl Launch {
             host: gethostname::gethostname().to_string_lossy().into_owned(),
             threads,
             cpu_features: cpu_features(),
-            packages: packages.map(|(name, version)| (name.to_owned(), version.to_owned())).into(),
+            packages: packages(),
         }
     }
+}
+
+/// The crates that the numbers come from, with their versions.
+pub(crate) fn packages() -> BTreeMap<String, String> {
+    let packages = [("waycairn", env!("CARGO_PKG_VERSION")), ("burn", BURN_VERSION)];
+    packages.map(|(name, version)| (name.to_owned(), version.to_owned())).into()
 }
 
 /// Asks git for the state of a folder; `None` where there is no repository, or no git.

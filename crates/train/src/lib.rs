@@ -52,8 +52,10 @@
 //!
 //! What stands in a checkpoint, byte by byte: `docs/format.md`.
 
+mod best;
 mod checkpoint;
 mod data;
+mod describe;
 mod device;
 mod error;
 mod experiment;
@@ -94,6 +96,7 @@ mod weights;
 
 pub use checkpoint::{CheckpointError, GitState, JobFile};
 pub use data::{Batch, DataError, Fingerprint, HostTensor, Vocabulary};
+pub use describe::{Description, Estimate, describe};
 pub use device::DeviceError;
 pub use error::TrainError;
 pub use experiment::{
@@ -106,11 +109,11 @@ pub use inspect::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze};
 pub use job::JobError;
 pub use moments::MomentsError;
 pub use progress::{Event, Progress};
-pub use request::{Base, Status, TrainReport, TrainRequest};
+pub use request::{Base, SettingsLayer, Status, TrainReport, TrainRequest};
 pub use run::train;
 pub use sample::{SampleOptions, sample};
 pub use saver::SaveError;
 pub use schema::{Key, LARGEST_INTEGER, OFF, Value};
-pub use settings::{Difference, Preset, Schema, Settings, SettingsError};
+pub use settings::{Difference, Preset, Schema, Settings, SettingsError, nearest};
 pub use stop::Stop;
 pub use weights::Mismatch;

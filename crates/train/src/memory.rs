@@ -83,6 +83,15 @@ pub(crate) fn check_logits(rows: usize, context: usize, vocabulary: usize) -> Re
     Err(TrainError::Memory { settings, needed, available })
 }
 
+/// The memory that a training holds at once, at least, in bytes.
+pub(crate) fn training_bytes(
+    experiment: &dyn AnyExperiment,
+    settings: &Settings,
+    vocabulary: usize,
+) -> Result<f64, SettingsError> {
+    needed(&experiment.demand(settings, vocabulary)?, settings, Use::Training)
+}
+
 fn needed(demand: &Demand, settings: &Settings, what: Use) -> Result<f64, SettingsError> {
     let context = settings.integer("data.context")? as f64;
     if what == Use::Reading {

@@ -1,6 +1,5 @@
 //! Where a run comes from: the checkpoint of a base, and the settings that follow from it.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use waycairn_dag::Node;
@@ -13,9 +12,9 @@ use crate::error::TrainError;
 use crate::experiment::{AnyExperiment, Experiments};
 use crate::identity::{NO_BASE, RunKey, Wish};
 use crate::known::known_runs;
-use crate::request::{Base, TrainRequest};
+use crate::request::{Base, SettingsLayer, TrainRequest};
 use crate::restore;
-use crate::settings::{Schema, Settings, SettingsError, read_file};
+use crate::settings::{Schema, Settings, SettingsError, parse, read_file};
 use crate::stand_in::StandIn;
 use crate::trainer::Rhythm;
 
@@ -178,7 +177,12 @@ impl Origin {
         experiment: &dyn AnyExperiment,
     ) -> Result<(RunKey, Wish), TrainError> {
         let base = self.branch().map_or_else(|| NO_BASE.to_owned(), |base| base.address().to_string());
-        let key = |settings_sha256: Digest| RunKey { name: name.to_owned(), base, settings_sha256 };
+        let key = |settings_sha256: Digest| RunKey {
+            name: name.to_owned(),
+            base,
+            settings_sha256,
+            model_key: request.model_key.clone(),
+        };
         let Self::Resume { node, checkpoint, key: own } = self else {
             let wish = if request.fresh { Wish::Fresh } else { Wish::Same };
             return Ok((key(settings.digest()?), wish));
@@ -230,15 +234,21 @@ pub(crate) fn base_settings(
 
 /// What is laid over the settings of a preset or a base. A file is read once: it may be a pipe.
 pub(crate) struct Overlay {
-    /// Its text, and what it is called in errors.
-    file: Option<(String, String)>,
+    /// Its content, and what it is called in errors.
+    layer: Option<(toml::Table, String)>,
 }
 
 impl Overlay {
     fn read(request: &TrainRequest) -> Result<Self, SettingsError> {
-        let file = request.settings_file.as_deref();
-        let read = |path: &Path| Ok((read_file(path)?, format!("`{}`", path.display())));
-        Ok(Self { file: file.map(read).transpose()? })
+        let layer = match &request.settings {
+            None => None,
+            Some(SettingsLayer::Table { table, origin }) => Some((table.clone(), origin.clone())),
+            Some(SettingsLayer::File(path)) => {
+                let origin = format!("`{}`", path.display());
+                Some((parse(&read_file(path)?, &origin)?, origin))
+            }
+        };
+        Ok(Self { layer })
     }
 
     /// Lays file, `--text` and `--set` over settings.
@@ -247,8 +257,8 @@ impl Overlay {
         mut settings: Settings,
         request: &TrainRequest,
     ) -> Result<Settings, SettingsError> {
-        if let Some((text, origin)) = &self.file {
-            settings = settings.with_toml(text, origin)?;
+        if let Some((table, origin)) = &self.layer {
+            settings = settings.with_table(table, origin)?;
         }
         if let Some(text) = &request.text {
             // A file that is called `embedded` is a file.

@@ -21,8 +21,8 @@ pub struct TrainRequest {
     pub preset: Option<String>,
     /// A text file to train on; it sets `data.source`.
     pub text: Option<PathBuf>,
-    /// A TOML file of settings, laid over the preset.
-    pub settings_file: Option<PathBuf>,
+    /// Settings that are laid over the preset.
+    pub settings: Option<SettingsLayer>,
     /// Single settings as path and text, laid over everything.
     pub sets: Vec<(String, String)>,
     /// Where the state comes from.
@@ -40,8 +40,25 @@ pub struct TrainRequest {
     pub allow_changed_data: bool,
     /// Take from a checkpoint what fits, and begin the rest anew.
     pub partial: bool,
+    /// What else makes this command the same as an earlier one: the key of the model in a cache, which says with
+    /// which code and on what it is trained. A run goes on, or is finished, only for the same key.
+    pub model_key: Option<String>,
     /// The command line, for `job.json`.
     pub command_line: Vec<String>,
+}
+
+/// Settings of a request beside its preset and its single settings.
+#[derive(Clone, Debug)]
+pub enum SettingsLayer {
+    /// A TOML file.
+    File(PathBuf),
+    /// A table that was read already; `origin` names it in errors.
+    Table {
+        /// The settings, nested.
+        table: toml::Table,
+        /// Where they stand.
+        origin: String,
+    },
 }
 
 impl TrainRequest {
@@ -55,7 +72,7 @@ impl TrainRequest {
             experiment: None,
             preset: None,
             text: None,
-            settings_file: None,
+            settings: None,
             sets: Vec::new(),
             base: Base::None,
             fresh: false,
@@ -64,6 +81,7 @@ impl TrainRequest {
             max_time: None,
             allow_changed_data: false,
             partial: false,
+            model_key: None,
             command_line: Vec::new(),
         }
     }

@@ -9,13 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use waycairn_dag::Node;
 use waycairn_store::{FieldName, ObjectStore, QueryError, Scalar};
 
+use crate::best::{Best, DEFAULT_METRIC};
 use crate::error::TrainError;
 use crate::hold;
-use crate::schema::Value;
 use crate::settings::{Settings, SettingsError};
-
-/// The field that `keep_best` ranks by when it is given a number alone.
-const DEFAULT_METRIC: &str = "val/loss";
 
 /// Which checkpoints a launch keeps. The newest is always among them: a run goes on from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,14 +20,6 @@ pub(crate) struct Retention {
     last: Option<u64>,
     every: Option<u64>,
     best: Option<Best>,
-}
-
-/// The best checkpoints by one field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Best {
-    count: u64,
-    metric: String,
-    highest: bool,
 }
 
 /// A checkpoint that may be kept or not.
@@ -41,41 +30,6 @@ pub(crate) struct Candidate {
     pub(crate) step: u64,
     /// What `keep_best` ranks by.
     pub(crate) metric: Option<f64>,
-}
-
-impl Best {
-    /// Reads what [`Best::normal`] made.
-    fn of(value: &Value) -> Option<Best> {
-        match value {
-            Value::Integer(count) if *count > 0 => {
-                Some(Best { count: *count, metric: DEFAULT_METRIC.to_owned(), highest: false })
-            }
-            Value::Text(text) => {
-                let (count, rest) = text.trim().split_once(char::is_whitespace)?;
-                let (metric, order) = rest.trim().rsplit_once(char::is_whitespace)?;
-                let count = count.parse().ok().filter(|count| *count > 0)?;
-                let highest = match order {
-                    "min" => false,
-                    "max" => true,
-                    _ => return None,
-                };
-                let metric = metric.trim();
-                (!metric.is_empty()).then(|| Best { count, metric: metric.to_owned(), highest })
-            }
-            _ => None,
-        }
-    }
-
-    /// The one way to write a rule, so that two that mean the same are the same setting; `None` for what is no
-    /// rule.
-    pub(crate) fn normal(value: &Value) -> Option<Value> {
-        let Best { count, metric, highest } = Best::of(value)?;
-        Some(if metric == DEFAULT_METRIC && !highest {
-            Value::Integer(count)
-        } else {
-            Value::Text(format!("{count} {metric} {}", if highest { "max" } else { "min" }))
-        })
-    }
 }
 
 impl Retention {

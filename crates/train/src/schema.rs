@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
-use crate::retention::Best;
+use crate::best::Best;
 
 /// The largest integer that RFC 8785 text keeps exactly (2^53 - 1).
 pub const LARGEST_INTEGER: u64 = (1 << 53) - 1;

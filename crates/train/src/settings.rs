@@ -100,10 +100,18 @@ impl Settings {
     /// # Errors
     ///
     /// [`SettingsError::NotToml`], [`SettingsError::UnknownPath`], [`SettingsError::BadValue`].
-    pub fn with_toml(mut self, text: &str, origin: &str) -> Result<Self, SettingsError> {
-        let table: toml::Table = text.parse().map_err(|error| not_toml(text, origin, &error))?;
+    pub fn with_toml(self, text: &str, origin: &str) -> Result<Self, SettingsError> {
+        self.with_table(&parse(text, origin)?, origin)
+    }
+
+    /// Lays a table over these settings; `origin` names it in errors.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::UnknownPath`], [`SettingsError::BadValue`].
+    pub fn with_table(mut self, table: &toml::Table, origin: &str) -> Result<Self, SettingsError> {
         let mut leaves = Vec::new();
-        flatten(&table, "", &mut leaves);
+        flatten(table, "", &mut leaves);
         for (path, value) in leaves {
             let key = self.schema.find(&path, origin)?;
             let checked = key.read_toml(value);
@@ -463,6 +471,11 @@ pub(crate) fn read_file(path: &Path) -> Result<String, SettingsError> {
     }
 }
 
+/// Reads TOML text; `origin` names it in errors.
+pub(crate) fn parse(text: &str, origin: &str) -> Result<toml::Table, SettingsError> {
+    text.parse().map_err(|error| not_toml(text, origin, &error))
+}
+
 /// Says where a text stops being TOML.
 fn not_toml(text: &str, origin: &str, error: &toml::de::Error) -> SettingsError {
     let at = error.span().map_or(0, |span| span.start.min(text.len()));
@@ -531,7 +544,7 @@ fn flatten<'a>(table: &'a toml::Table, prefix: &str, leaves: &mut Vec<(String, &
 }
 
 /// Returns the candidate nearest to a mistyped name, if one is near enough to suggest.
-pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     // `lr` stands for `learning_rate`, which few changed letters lead to.
     let initials =

@@ -10,7 +10,7 @@ use waycairn_store::{RecordError, Scalar};
 use crate::checkpoint::{Contents, JobFile, LoaderState, ScheduleState, State};
 use crate::data::{Batch, Fingerprint, Loader, Split, TextData, ValidationPlan, gather};
 use crate::error::TrainError;
-use crate::identity::{BASE_FIELD, RunKey, SETTINGS_FIELD};
+use crate::identity::{BASE_FIELD, MODEL_FIELD, RunKey, SETTINGS_FIELD};
 use crate::job::Job;
 use crate::launch::peak_bytes;
 use crate::learner::{Draw, Learner};
@@ -229,10 +229,12 @@ impl<'a> Trainer<'a> {
     /// Says what run this is, durably, before its first step: the next launch finds it by this.
     fn describe(&mut self) -> Result<(), TrainError> {
         let node = self.job.node()?;
-        let fields = [
-            (SETTINGS_FIELD, self.tools.key.settings_sha256.to_string().into()),
-            (BASE_FIELD, self.tools.key.base.as_str().into()),
+        let key = &self.tools.key;
+        let mut fields = vec![
+            (SETTINGS_FIELD, key.settings_sha256.to_string().into()),
+            (BASE_FIELD, key.base.as_str().into()),
         ];
+        fields.extend(key.model_key.as_deref().map(|model| (MODEL_FIELD, model.into())));
         self.job.store().value(&node, &fields)?;
         self.job.store().flush()?;
         // From here on the record keeps the base.

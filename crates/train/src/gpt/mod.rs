@@ -3,12 +3,16 @@
 mod model;
 
 use burn::tensor::{Int, Tensor};
+use waycairn_cache::{Sources, sources};
 
 use crate::experiment::{Demand, Experiment, Initial, KeyValueCache};
 use crate::schema::{Key, Value};
 use crate::settings::{Preset, Settings, SettingsError};
 
 pub use model::GptModel;
+
+/// The sources that decide the model's numbers.
+pub(crate) const SOURCES: Sources = sources!["src/gpt/mod.rs", "src/gpt/model.rs"];
 
 /// A decoder-only transformer: layer normalisation before attention and before a GELU perceptron,
 /// learned positions, an output head that may share the token embedding.
@@ -79,6 +83,10 @@ impl Experiment for Gpt {
             Key::choice("model.position", "learned", &["learned"]).help("how positions are told apart"),
             Key::switch("model.tied", true).help("the output head is the token embedding"),
         ]
+    }
+
+    fn sources(&self) -> Sources {
+        SOURCES
     }
 
     fn presets(&self) -> Vec<Preset> {

@@ -4,6 +4,7 @@ use super::*;
 
 fn key(settings: &str) -> RunKey {
     RunKey {
+        model_key: None,
         name: "run".to_owned(),
         base: NO_BASE.to_owned(),
         settings_sha256: Digest::of(settings.as_bytes()),

@@ -83,6 +83,7 @@ fn the_name_of_a_lock_file_is_pinned() {
         name: "shakespeare".to_owned(),
         base: base.to_owned(),
         settings_sha256: Digest::of(b"settings"),
+        model_key: None,
     };
     assert_eq!(
         run::lock_name(&key(NO_BASE)),

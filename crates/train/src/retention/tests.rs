@@ -1,4 +1,5 @@
 use super::*;
+use crate::schema::Value;
 
 fn rules(last: Option<u64>, every: Option<u64>, best: Option<&str>) -> Retention {
     let best = best.map(|text| Best::of(&Value::Text(text.to_owned())).unwrap());

@@ -1,0 +1,117 @@
+//! What a request would train, without training it: its settings, its data, the code that decides its numbers.
+
+use serde::Serialize;
+use waycairn_cache::{Implementation, Sources, sources};
+
+use crate::data::Fingerprint;
+use crate::device::Compute;
+use crate::error::TrainError;
+use crate::experiment::Experiments;
+use crate::launch::packages;
+use crate::memory;
+use crate::origin::{Resolved, fingerprint, open_data};
+use crate::retention::Retention;
+use crate::settings::Settings;
+use crate::trainer::Rhythm;
+
+/// The sources of the trainer that decide the numbers of every model. What decides only when something is saved,
+/// shown or recorded is not among them.
+const SOURCES: Sources = sources![
+    "src/best.rs",
+    "src/data/batch.rs",
+    "src/data/embedded.rs",
+    "src/data/error.rs",
+    "src/data/fingerprint.rs",
+    "src/data/order.rs",
+    "src/data/plan.rs",
+    "src/data/text.rs",
+    "src/data/vocabulary.rs",
+    "src/experiment.rs",
+    "src/generator.rs",
+    "src/learner.rs",
+    "src/moments.rs",
+    "src/optimizer.rs",
+    "src/schedule.rs",
+    "src/schema.rs",
+    "src/settings.rs",
+    "src/weights.rs",
+];
+
+/// What a request would train.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// The complete settings.
+    pub settings: Settings,
+    /// What its batches are a function of.
+    pub data: Fingerprint,
+    /// The version of the experiment's computation.
+    pub experiment_version: String,
+    /// The type of device that computes: `cpu`.
+    pub device: String,
+    /// The library that computes.
+    pub backend: String,
+    /// The code that decides the numbers.
+    pub implementation: Implementation,
+    /// The experiment's own sources among them.
+    pub sources: Sources,
+    /// What it will take.
+    pub estimate: Estimate,
+}
+
+/// What a training takes, counted before it begins.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Optimizer steps.
+    pub steps: u64,
+    /// Tokens that are trained on.
+    pub tokens: u64,
+    /// Trainable values.
+    pub parameters: u64,
+    /// Bytes of the weights, as they are saved.
+    pub weight_bytes: u64,
+    /// Bytes of memory that are held at once, at least.
+    pub memory_bytes: u64,
+}
+
+/// Says what a request would train. It reads the data, and neither trains nor writes.
+///
+/// # Errors
+///
+/// [`TrainError`] for settings, data or a device that cannot be used; [`TrainError::Memory`] for a model that does not
+/// fit.
+pub fn describe(experiments: &Experiments, request: &crate::TrainRequest) -> Result<Description, TrainError> {
+    let compute = Compute::choose(&request.device)?;
+    let Resolved { experiment, settings, .. } = Resolved::new(experiments, request)?;
+    let rhythm = Rhythm::new(&settings)?;
+    Retention::new(&settings)?;
+    let data = open_data(&settings, None, &rhythm)?;
+    let vocabulary = data.vocabulary().len();
+    memory::check(experiment.as_ref(), &settings, vocabulary, memory::Use::Training)?;
+    let demand = experiment.demand(&settings, vocabulary)?;
+    let data = fingerprint(&settings, &data)?;
+    let tokens = rhythm.steps.saturating_mul(data.global_batch()).saturating_mul(data.context);
+    // Conversions from floats stop at the ends of the range.
+    let parameters = demand.parameters as u64;
+    let mut implementation =
+        Implementation::new(0).with_sources(&SOURCES).with_sources(&experiment.sources());
+    implementation.crates = packages();
+    implementation
+        .crates
+        .insert(format!("experiment {}", experiment.name()), experiment.version().to_owned());
+    Ok(Description {
+        estimate: Estimate {
+            steps: rhythm.steps,
+            tokens,
+            parameters,
+            weight_bytes: parameters.saturating_mul(4),
+            memory_bytes: memory::training_bytes(experiment.as_ref(), &settings, vocabulary)? as u64,
+        },
+        settings,
+        data,
+        sources: experiment.sources(),
+        experiment_version: experiment.version().to_owned(),
+        device: compute.name().to_owned(),
+        backend: compute.backend().to_owned(),
+        implementation,
+    })
+}
