@@ -16,14 +16,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("waycairn-store", &["waycairn-dag", "waycairn-durable"]),
     ("waycairn-cache", &["waycairn-durable"]),
     ("waycairn-analysis-host", &["waycairn-analysis-api", "waycairn-durable"]),
-    ("waycairn-train", &["waycairn-dag", "waycairn-durable", "waycairn-store", "waycairn-analysis-host"]),
+    (
+        "waycairn-train",
+        &["waycairn-dag", "waycairn-durable", "waycairn-store", "waycairn-cache", "waycairn-analysis-host"],
+    ),
+    (
+        "waycairn-study",
+        &["waycairn-train", "waycairn-cache", "waycairn-store", "waycairn-dag", "waycairn-durable"],
+    ),
     (
         "waycairn-cli",
         &[
             "waycairn-dag",
             "waycairn-durable",
             "waycairn-store",
+            "waycairn-cache",
             "waycairn-train",
+            "waycairn-study",
             "waycairn-analysis-api",
             "waycairn-analysis-host",
         ],
@@ -34,10 +43,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// Heavy crates, and the members whose normal dependencies may reach them.
 const HEAVY: &[(&str, &[&str])] = &[
-    ("datafusion", &["waycairn-store", "waycairn-train", "waycairn-cli"]),
-    ("tokio", &["waycairn-store", "waycairn-train", "waycairn-cli"]),
-    ("burn", &["waycairn-train", "waycairn-cli"]),
-    ("arrow", &["waycairn-store", "waycairn-analysis-host", "waycairn-train", "waycairn-cli"]),
+    ("datafusion", &["waycairn-store", "waycairn-train", "waycairn-study", "waycairn-cli"]),
+    ("tokio", &["waycairn-store", "waycairn-train", "waycairn-study", "waycairn-cli"]),
+    ("burn", &["waycairn-train", "waycairn-study", "waycairn-cli"]),
+    (
+        "arrow",
+        &["waycairn-store", "waycairn-analysis-host", "waycairn-train", "waycairn-study", "waycairn-cli"],
+    ),
 ];
 
 /// Crates whose types stay behind the interface of few members, and these members: others may reach them through
@@ -158,7 +170,7 @@ fn tests_with_an_id(root: &Path) -> BTreeSet<String> {
 fn id_of(test: &str) -> Option<String> {
     let mut parts = test.splitn(3, '_');
     let (area, number, _) = (parts.next()?, parts.next()?, parts.next()?);
-    let known = ["durable", "dag", "store", "cache", "train", "abi", "cli"].contains(&area);
+    let known = ["durable", "dag", "store", "cache", "train", "study", "abi", "cli"].contains(&area);
     (known && number.parse::<u32>().is_ok()).then(|| format!("{}-{number}", area.to_uppercase()))
 }
 

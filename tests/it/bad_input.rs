@@ -55,7 +55,7 @@ fn a_folder_in_place_of_the_text() {
 fn a_root_that_is_a_file() {
     let root = root();
     fs::write(root.path(), "something of the user's").expect("a file");
-    for words in [&["train"][..], &["nodes"], &["query"]] {
+    for words in [&["train", "--preset", "tiny"][..], &["nodes"], &["query"]] {
         let what = format!("`{}` is not a folder, and the root needs one there", root.path().display());
         root.run(words).fails_with(1, &[&what, "next: choose another root"]);
     }
@@ -70,7 +70,7 @@ fn an_unwritable_root() {
         return;
     }
     let root = root();
-    let run = Run::of(&mut root.bare(["train", "--root", "/sys/kernel/waycairn"]));
+    let run = Run::of(&mut root.bare(["train", "--preset", "tiny", "--root", "/sys/kernel/waycairn"]));
     let what = "so the root `/sys/kernel/waycairn` cannot be written";
     run.fails_with(1, &[what, "why: ", "next: allow writing there, or choose another root"]);
 }
@@ -80,7 +80,7 @@ fn a_root_of_a_newer_format_version() {
     let root = root();
     fs::create_dir_all(root.path().join("objects/values")).expect("a root");
     fs::write(root.path().join("FORMAT"), "waycairn 9.0\n").expect("a marker");
-    for words in [&["train"][..], &["nodes"], &["query", "seq >= 0"]] {
+    for words in [&["train", "--preset", "tiny"][..], &["nodes"], &["query", "seq >= 0"]] {
         root.run(words).fails_with(1, &["9.0", "newer"]);
     }
 }

@@ -72,6 +72,14 @@ fn every_example_of_every_help_text_runs() {
     done(whole.path(), "mkdir outputs/default/plugins");
     done(whole.path(), &format!("cp {library} outputs/default/plugins"));
 
+    let study = folder();
+    let settings = "[base]\nsteps = 2\nmodel = { layers = 1, heads = 1, width = 8 }\ndata = { context = 8 }\n\
+                    [profiles.small]\noutput = 'outputs/small'\n[profiles.full]\nlearning_rate = 0.1\n";
+    std::fs::write(study.path().join("settings_training.toml"), settings).expect("settings");
+    done(study.path(), "waycairn train");
+    done(study.path(), "waycairn train --profile small");
+    done(study.path(), "waycairn pin gpt.baseline.r0");
+
     let start = done(whole.path(), "waycairn --help");
     let mut found = examples(&start);
     let listed = start.lines().skip_while(|line| *line != "Commands:").skip(1);
@@ -88,11 +96,19 @@ fn every_example_of_every_help_text_runs() {
     }
     for example in found {
         let training = example.starts_with("waycairn train ");
-        let from = if example.contains("--resume") { &started } else { &whole };
+        let words: Vec<&str> = example.split(' ').collect();
+        let of_study = ["plan", "why", "verify", "history", "pin", "gc"].contains(&words[1])
+            || example.contains("--profile");
+        let from = match () {
+            () if of_study => &study,
+            () if example.contains("--resume") => &started,
+            () => &whole,
+        };
         let copy = tempfile::tempdir().expect("a temporary folder");
         done(from.path(), &format!("cp -R . '{}'", copy.path().display()));
         // A long training is begun, and stops in good order.
-        let limit = if training && !example.contains("--max-time") { " --max-time 1s" } else { "" };
+        let limit =
+            if training && !of_study && !example.contains("--max-time") { " --max-time 1s" } else { "" };
         let run = shell(copy.path(), &format!("{example}{limit}"));
         let well = run.status == Some(0) || (training && run.status == Some(4));
         assert!(well, "{example}\n{run}");

@@ -12,7 +12,7 @@ use waycairn_train::TrainError;
 use crate::terminal::Terminal;
 use crate::value::Value;
 
-/// How a command ends; the numbers are a promise to scripts. 3 is kept for a verification that found damage.
+/// How a command ends; the numbers are a promise to scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Everything was done.
@@ -21,6 +21,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line itself was wrong.
     Usage = 2,
+    /// A verification found damage.
+    Damaged = 3,
     /// Stopped in good order: the same command goes on.
     Stopped = 4,
 }

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use waycairn_analysis_host::{LoadError, SelectError};
+use waycairn_cache::CacheError;
 use waycairn_dag::Node;
 use waycairn_durable::VersionError;
 use waycairn_store::{ParseError, QueryError, ResolveError, StoreError, Table};
+use waycairn_study::{SettingsError, StudyError};
 use waycairn_train::TrainError;
 
 use crate::error::{CliError, Exit, one_line};
@@ -28,6 +30,48 @@ pub(crate) fn version(error: VersionError) -> CliError {
         }
         VersionError::Garbled { .. } => CliError::of("corrupt", error),
         _ => CliError::of("root", error).default_next("choose another root with `--root`"),
+    }
+}
+
+/// A study that did not come about, or not to its end.
+pub(crate) fn study(error: StudyError) -> CliError {
+    match error {
+        StudyError::Settings(error) => {
+            let next = error.next();
+            match error {
+                SettingsError::Absent { .. } => CliError::told("not_found", error, next),
+                SettingsError::Unreadable { .. } => CliError::told("io", error, next),
+                error => CliError::told("settings", error, next).exit(Exit::Usage),
+            }
+        }
+        StudyError::Train(error) => train(error),
+        StudyError::Query(error) => query(error),
+        StudyError::Cache(error) => cache(error),
+        StudyError::NotFound { what, next } => CliError::new("not_found", what).next(next),
+        StudyError::Busy { .. } => CliError::of("busy", error)
+            .next("wait for it to end, or name another output in the settings, or with `--root`"),
+        StudyError::OverLimit { .. } => CliError::of("limit", error)
+            .next("lower the settings that are named; nothing was written"),
+        StudyError::Runs { .. } => CliError::of("runs", error).next(
+            "the same command goes on with the rest; `--keep-going` runs the others before it tells of failures",
+        ),
+        StudyError::Damaged { .. } => {
+            CliError::of("corrupt", error).next("remove the run's folder, and launch the study again")
+        }
+        StudyError::Unlockable { .. } => {
+            CliError::of("lock", error).next("try again, or remove by hand what `waycairn gc --dry-run` lists")
+        }
+        error => CliError::of("study", error),
+    }
+}
+
+/// A cache that has no answer.
+pub(crate) fn cache(error: CacheError) -> CliError {
+    match error {
+        CacheError::Format(error) => version(error),
+        CacheError::Damaged { .. } => CliError::of("corrupt", error),
+        CacheError::Gone { .. } => CliError::of("not_found", error),
+        error => CliError::of("cache", error),
     }
 }
 

@@ -89,6 +89,13 @@ impl Watch {
         drop(LogWriter.write_all(format!("{line}\n").as_bytes()));
     }
 
+    /// Says a line of what stands above single runs.
+    pub(crate) fn heading(&mut self, line: &str) {
+        self.clear();
+        self.last_line = None;
+        self.say(line);
+    }
+
     fn begin(&mut self, done: u64, steps: u64) {
         let Some(colour) = self.live else { return };
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(8));

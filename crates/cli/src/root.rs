@@ -55,7 +55,19 @@ pub(crate) fn passed_over(named: Option<&Path>, here: &Path) -> Option<PathBuf> 
 }
 
 /// What a root keeps for itself: nothing that somebody else writes may stand there.
-const OWN: [&str; 5] = ["FORMAT", "objects", "cache", "locks", "plugins"];
+const OWN: [&str; 11] = [
+    "FORMAT",
+    "objects",
+    "cache",
+    "locks",
+    "plugins",
+    "runs",
+    "source",
+    "history.json",
+    "pins.json",
+    "settings_training.toml",
+    "settings_analysis.toml",
+];
 
 /// The root among whose own files and folders a path lies, symbolic links in it followed; `None` for every other path,
 /// one beside them in the folder of a root too. The path itself need not exist.

@@ -56,6 +56,27 @@ impl From<&Scalar> for Value {
     }
 }
 
+impl From<serde_json::Value> for Value {
+    /// Keys come sorted.
+    fn from(value: serde_json::Value) -> Self {
+        match value {
+            serde_json::Value::Null => Self::Null,
+            serde_json::Value::Bool(value) => Self::Bool(value),
+            serde_json::Value::String(text) => Self::Text(text),
+            serde_json::Value::Array(items) => Self::list(items),
+            serde_json::Value::Object(fields) => {
+                Self::Object(fields.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+            }
+            serde_json::Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+                (Some(count), _) => Self::Count(count),
+                (None, Some(int)) => Self::Int(int),
+                // A number of JSON is one of these three.
+                (None, None) => Self::Float(number.as_f64().unwrap_or(f64::NAN)),
+            },
+        }
+    }
+}
+
 impl From<bool> for Value {
     fn from(value: bool) -> Self {
         Self::Bool(value)

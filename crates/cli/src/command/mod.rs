@@ -4,16 +4,24 @@ mod analyze;
 mod artifact;
 mod completions;
 mod export;
+mod gc;
+mod history;
+mod init;
 mod lineage;
 mod nodes;
+mod pin;
+mod plan;
 mod plugins;
 mod query;
 mod sample;
 mod settings;
 mod show;
 mod sql;
+mod study;
 mod train;
+mod verify;
 pub(crate) mod version;
+mod why;
 
 use clap::Subcommand;
 
@@ -24,6 +32,7 @@ use crate::error::{CliError, Exit};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Train(train::TrainArgs),
+    Plan(plan::PlanArgs),
     Nodes(nodes::NodesArgs),
     Show(show::ShowArgs),
     Query(query::QueryArgs),
@@ -33,6 +42,12 @@ pub(crate) enum Command {
     Artifact(artifact::ArtifactArgs),
     Sample(sample::SampleArgs),
     Export(export::ExportArgs),
+    Init(init::InitArgs),
+    Why(why::WhyArgs),
+    Verify(verify::VerifyArgs),
+    History(history::HistoryArgs),
+    Pin(pin::PinArgs),
+    Gc(gc::GcArgs),
     Plugins(plugins::PluginsArgs),
     Completions(completions::CompletionsArgs),
 }
@@ -75,6 +90,13 @@ impl Command {
             Self::Artifact(args) => artifact::run(&args, context).map(|()| Exit::Done),
             Self::Sample(args) => sample::run(args, context).map(|()| Exit::Done),
             Self::Export(args) => export::run(&args, context).map(|()| Exit::Done),
+            Self::Plan(args) => plan::run(&args, context).map(|()| Exit::Done),
+            Self::Init(args) => init::run(&args, context).map(|()| Exit::Done),
+            Self::Why(args) => why::run(&args, context).map(|()| Exit::Done),
+            Self::Verify(args) => verify::run(&args, context),
+            Self::History(args) => history::run(&args, context).map(|()| Exit::Done),
+            Self::Pin(args) => pin::run(&args, context).map(|()| Exit::Done),
+            Self::Gc(args) => gc::run(&args, context).map(|()| Exit::Done),
             Self::Plugins(args) => plugins::run(&args, context).map(|()| Exit::Done),
             Self::Completions(args) => completions::run(&args).map(|()| Exit::Done),
         }

@@ -1,4 +1,4 @@
-//! `waycairn train`: one run of one experiment.
+//! `waycairn train`: one run of one experiment, or all runs of a study.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,10 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use waycairn_dag::Node;
 use waycairn_store::ObjectReader;
-use waycairn_train::{Base, Status, Stop, TrainReport, TrainRequest};
+use waycairn_study::{LaunchOptions, StudyError};
+use waycairn_train::{Base, SettingsLayer, Status, Stop, TrainReport, TrainRequest};
 
 use crate::args::NODE_HELP;
-use crate::command::settings;
+use crate::command::study::StudyPlace;
+use crate::command::{self, settings};
 use crate::context::Context;
 use crate::count;
 use crate::error::{CliError, Exit};
@@ -29,6 +31,12 @@ Examples:
   waycairn train --branch shakespeare:999 --name warmer --set learning_rate=3e-3
   waycairn train --resume shakespeare --max-time 2h
   waycairn train --preset nanogpt-cpu --show-settings
+  waycairn train --profile small
+
+Without --text, --preset, --settings, --branch and --resume it is a study that is trained: every run that the file
+settings_training.toml describes. `waycairn init` writes one, and `waycairn plan` says what it would run. Its last line
+with --format json is {{products: [{{product, key, status: hit|built, seconds}}], runs: [{{path, node, status}}],
+removed}}.
 
 The same command again goes on where the run stopped, at its newest complete checkpoint; a run that is
 finished is left alone. Ctrl-C stops after the micro-batch at hand, or the batch of a validation, with a checkpoint
@@ -86,9 +94,9 @@ pub(crate) struct TrainArgs {
     #[arg(long, help_heading = "Which run")]
     pub(super) fresh: bool,
 
-    /// Device to compute on: cpu or auto
-    #[arg(long, value_name = "DEVICE", default_value = "auto", help_heading = "How to run")]
-    pub(super) device: String,
+    /// Device to compute on: cpu or auto [default: auto]
+    #[arg(long, value_name = "DEVICE", help_heading = "How to run")]
+    pub(super) device: Option<String>,
     /// Threads to compute with [default: one per core]
     #[arg(long, value_name = "N", value_parser = count::positive::<usize>, allow_negative_numbers = true, help_heading = "How to run")]
     pub(super) threads: Option<usize>,
@@ -101,6 +109,15 @@ pub(crate) struct TrainArgs {
     /// Restore what fits of a checkpoint and begin the rest anew
     #[arg(long, help_heading = "How to run")]
     pub(super) partial: bool,
+
+    #[command(flatten)]
+    pub(super) study: StudyPlace,
+    /// Go on with the other runs of a study after one has failed, and tell all failures at the end
+    #[arg(long, help_heading = "Study")]
+    pub(super) keep_going: bool,
+    /// Which worker of how many this is, from 0: several share the runs of a study
+    #[arg(long, value_name = "I/N", value_parser = worker, help_heading = "Study")]
+    pub(super) worker: Option<(u32, u32)>,
 
     /// json makes the last line one JSON object
     #[arg(
@@ -124,7 +141,71 @@ pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Reads `I/N`.
+fn worker(text: &str) -> Result<(u32, u32), String> {
+    let (index, of) = text.split_once('/').unwrap_or((text, ""));
+    match (index.parse(), of.parse()) {
+        (Ok(index), Ok(of)) if index < of => Ok((index, of)),
+        _ => Err("write it as I/N with I below N, for example 0/4".to_owned()),
+    }
+}
+
+impl TrainArgs {
+    /// Whether one run is meant, and not a study. An option that only a run has means one where there is no study that
+    /// it could have been given to by mistake.
+    fn is_single(&self) -> Result<bool, CliError> {
+        let named = self.text.is_some()
+            || self.preset.is_some()
+            || self.settings.is_some()
+            || self.branch.is_some()
+            || self.resume.is_some()
+            || self.show_settings;
+        let of_a_study = first(&[
+            ("--profile", self.study.profile.is_some()),
+            ("--settings-dir", self.study.settings_dir.is_some()),
+            ("--keep-going", self.keep_going),
+            ("--worker", self.worker.is_some()),
+        ]);
+        let of_a_run = first(&[
+            ("--set", !self.sets.is_empty()),
+            ("--steps", self.steps.is_some()),
+            ("--seed", self.seed.is_some()),
+            ("--name", self.name.is_some()),
+            ("--tag", self.tag.is_some()),
+            ("--experiment", self.experiment.is_some()),
+            ("--fresh", self.fresh),
+            ("--device", self.device.is_some()),
+            ("--threads", self.threads.is_some()),
+            ("--max-time", self.max_time.is_some()),
+            ("--allow-changed-data", self.allow_changed_data),
+            ("--partial", self.partial),
+        ]);
+        match (named, of_a_study, of_a_run) {
+            (true, Some(option), _) => Err(CliError::usage(format!(
+                "`{option}` is for a study, and the other options ask for one run"
+            ))
+            .next("leave one of them out")),
+            (true, None, _) => Ok(true),
+            (false, None, Some(_)) if !self.study.has_training() => Ok(true),
+            (false, _, Some(option)) => {
+                Err(CliError::usage(format!("`{option}` is for one run, and a study is here"))
+                    .why("without --text, --preset, --settings, --branch and --resume the study is trained")
+                    .next("add `--preset tiny` for a run, or write the setting into settings_training.toml"))
+            }
+            (false, _, None) => Ok(false),
+        }
+    }
+}
+
+/// The first option that was given.
+fn first(options: &[(&'static str, bool)]) -> Option<&'static str> {
+    options.iter().find(|(_, given)| *given).map(|(option, _)| *option)
+}
+
 pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> {
+    if !args.is_single()? {
+        return study(&args, context);
+    }
     if !args.show_settings {
         context.note_other_root();
     }
@@ -160,6 +241,62 @@ pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> 
     Ok(if report.status == Status::Stopped { Exit::Stopped } else { Exit::Done })
 }
 
+/// Trains a study.
+fn study(args: &TrainArgs, context: &Context) -> Result<Exit, CliError> {
+    let training = args.study.training(context)?;
+    let stop = match &context.stop {
+        Some(stop) => stop.clone(),
+        None => Stop::on_signals(progress::stopping).map_err(CliError::system)?,
+    };
+    let options = LaunchOptions {
+        keep_going: args.keep_going,
+        worker: args.worker,
+        command_line: context.command_line.clone(),
+    };
+    let mut watch = Watch::new(&context.terminal);
+    let launched = waycairn_study::train(
+        &context.experiments,
+        &training,
+        &options,
+        &stop,
+        &mut command::study::observe(&mut watch),
+    );
+    watch.end();
+    let report = match launched {
+        Err(error @ StudyError::Stopped { .. }) => {
+            let again: Vec<String> = context.command_line.iter().map(|word| quoted(word)).collect();
+            context.note(&format!("{error}; to go on, run again: {}", again.join(" ")));
+            return Ok(Exit::Stopped);
+        }
+        launched => launched.map_err(failure::study)?,
+    };
+    let mut out = Destination::standard_output();
+    match args.format {
+        Shape::Json => out.json_line(&Value::from(serde_json::json!(report)))?,
+        Shape::Table => {
+            let built = report.products.iter().filter(|product| product.status == "built").count();
+            let of = plural(report.runs.len() as u64, "run");
+            let removed = match report.removed.len() {
+                0 => String::new(),
+                count => format!(", {} removed", plural(count as u64, "older result")),
+            };
+            let elsewhere = match report.runs.iter().filter(|run| run.status == "elsewhere").count() {
+                0 => String::new(),
+                count => format!(", {count} with other workers"),
+            };
+            let root = printable(&training.output().to_string_lossy());
+            out.text(&format!(
+                "{of} in `{root}`: {built} trained, {} there already{elsewhere}{removed}\n  \
+                 waycairn nodes --root {}    what the runs recorded\n",
+                report.products.len() - built,
+                quoted(&training.output().to_string_lossy())
+            ))?;
+        }
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
 /// The launch that the arguments describe.
 fn request(args: &TrainArgs, context: &Context) -> Result<TrainRequest, CliError> {
     let root = context.root_to_write().path;
@@ -185,11 +322,11 @@ fn request(args: &TrainArgs, context: &Context) -> Result<TrainRequest, CliError
         experiment: args.experiment.clone(),
         preset: args.preset.clone(),
         text: args.text.clone(),
-        settings_file: args.settings.clone(),
+        settings: args.settings.clone().map(SettingsLayer::File),
         sets: single.chain(args.sets.iter().cloned()).collect(),
         base,
         fresh: args.fresh,
-        device: args.device.clone(),
+        device: args.device.clone().unwrap_or_else(|| "auto".to_owned()),
         threads: args.threads,
         max_time: args.max_time,
         allow_changed_data: args.allow_changed_data,

@@ -1,0 +1,211 @@
+//! What can go wrong with a study, by who can do something about it.
+
+use std::path::PathBuf;
+
+use waycairn_cache::CacheError;
+use waycairn_durable::{CommitError, Holder, LockError};
+use waycairn_store::{QueryError, StoreError};
+use waycairn_train::TrainError;
+
+/// A settings file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// There is no such file.
+    #[error("no settings file `{}`", path.display())]
+    Absent {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the settings file `{}`", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The file is no UTF-8 text.
+    #[error("`{}` is no UTF-8 text: byte {byte} is none of a character", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// The first byte that is not text.
+        byte: usize,
+    },
+    /// The text is not TOML.
+    #[error("`{}` is not TOML at line {line}, column {column}: {what}", path.display())]
+    NotToml {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The character in it, from 1.
+        column: usize,
+        /// The parser's message, on one line.
+        what: String,
+    },
+    /// There is no setting of this name.
+    #[error("`{}` line {line}: there is no setting `{key}`", path.display())]
+    UnknownKey {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The dotted path as given.
+        key: String,
+        /// The nearest that exists.
+        nearest: Option<String>,
+        /// What there is.
+        hint: String,
+    },
+    /// A setting has a value that is not accepted.
+    #[error("`{}` line {line}: `{key}` cannot be {given}", path.display())]
+    BadValue {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The dotted path.
+        key: String,
+        /// The value as given.
+        given: String,
+        /// What is accepted, in words.
+        accepted: String,
+    },
+    /// A profile that the file does not have.
+    #[error("`{}` has no profile `{name}`", path.display())]
+    UnknownProfile {
+        /// The file.
+        path: PathBuf,
+        /// The name as given.
+        name: String,
+        /// The profiles that it has.
+        known: Vec<String>,
+    },
+    /// The experiment refuses the settings of one configuration.
+    #[error("`{}` line {line}: {configuration}", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// The line of the setting, or of what stands nearest above it.
+        line: usize,
+        /// `baseline`, or the setting that was changed and its value.
+        configuration: String,
+        /// The experiment's reason.
+        source: Box<TrainError>,
+    },
+}
+
+impl SettingsError {
+    /// Says what to do about it.
+    #[must_use]
+    pub fn next(&self) -> Option<String> {
+        Some(match self {
+            Self::Absent { .. } => {
+                "write one with `waycairn init`, or name its folder with `--settings-dir`; one small model alone is trained by `waycairn train --preset tiny`".to_owned()
+            }
+            Self::Unreadable { .. } => "check the path and its permissions".to_owned(),
+            Self::NotText { .. } | Self::NotToml { .. } => "correct the file there".to_owned(),
+            Self::UnknownKey { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
+            Self::UnknownKey { hint, .. } => hint.clone(),
+            Self::BadValue { key, accepted, .. } => format!("`{key}` takes {accepted}"),
+            Self::UnknownProfile { known, .. } if known.is_empty() => {
+                "add `[profiles.NAME]` to it, or leave `--profile` out".to_owned()
+            }
+            Self::UnknownProfile { known, .. } => format!("its profiles are {}", known.join(", ")),
+            Self::Refused { source, .. } => return source.next(),
+        })
+    }
+}
+
+/// A study that did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StudyError {
+    /// The settings cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// Configurations are over a limit; nothing was written.
+    #[error("{} of {of} configurations are refused: {}", refusals.len(), refusals.join("; "))]
+    OverLimit {
+        /// Each configuration that is refused: its name or change, and the reasons.
+        refusals: Vec<String>,
+        /// How many configurations there are.
+        of: usize,
+    },
+    /// Another launch has the root.
+    #[error("`{}` is in use by a launch of other settings: {holder}", root.display())]
+    Busy {
+        /// The output root.
+        root: PathBuf,
+        /// Who has it.
+        holder: Holder,
+    },
+    /// The file system of the root has no locks, so nobody knows whether a launch works in it.
+    #[error("nothing is collected in `{}`: its file system has no locks, or another launch has just begun", root.display())]
+    Unlockable {
+        /// The output root.
+        root: PathBuf,
+    },
+    /// The launch was told to stop, and stopped in good order.
+    #[error("stopped in good order, {done} of {of} runs done")]
+    Stopped {
+        /// Runs that are done.
+        done: usize,
+        /// Runs in all.
+        of: usize,
+    },
+    /// Some runs failed.
+    #[error("{} of {of} runs failed: {}", failed.len(), failed.join("; "))]
+    Runs {
+        /// Each run that failed, with its error.
+        failed: Vec<String>,
+        /// Runs in all.
+        of: usize,
+    },
+    /// Nothing is known by this name.
+    #[error("{what}")]
+    NotFound {
+        /// What was looked for.
+        what: String,
+        /// What to do.
+        next: String,
+    },
+    /// A file of the root says nothing that can be read.
+    #[error("`{}` is damaged: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The cache.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// A run.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// A file could not be committed.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// A lock.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The store, on writing.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store, on reading.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// A file or folder of the root.
+    #[error("cannot {operation} `{}`", path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,372 @@
+//! One launch of a study: every run is trained or found, and then the root holds this launch's results.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use serde::Serialize;
+use serde_json::json;
+use waycairn_cache::{Cache, CacheOptions, How, Waiting};
+use waycairn_durable::{
+    FileLock, Holder, LockError, create_dir_all, ensure_format, remove_dir_all, remove_file, time,
+};
+use waycairn_train::{Description, Event, Experiments, Stop, TrainRequest};
+
+use crate::error::StudyError;
+use crate::lease::Lease;
+use crate::model::{self, MODEL};
+use crate::plan::{Plan, PlannedRun, chain, reasons};
+use crate::record::{
+    self, ARTIFACTS, ArtifactsFile, Outside, RECORD_VERSION, RUN, Reference, RunFile, RunState, STATUS,
+    StatusFile,
+};
+use crate::settle;
+use crate::source;
+use crate::training::{TRAINING_FILE, Training};
+
+/// How a launch goes about its runs.
+#[derive(Clone, Debug, Default)]
+pub struct LaunchOptions {
+    /// Run the remaining runs after one has failed, and report all failures at the end.
+    pub keep_going: bool,
+    /// Which of how many workers this is. It decides where in the list of runs this one begins, so that workers that
+    /// start at once do not all try the same run; which run is whose is decided by claims.
+    pub worker: Option<(u32, u32)>,
+    /// The command line, for `job.json`.
+    pub command_line: Vec<String>,
+}
+
+/// Something that happened in a launch.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StudyEvent<'a> {
+    /// A run begins.
+    Run {
+        /// Its place, from 1.
+        index: usize,
+        /// How many there are.
+        of: usize,
+        /// The variant and the member.
+        label: &'a str,
+    },
+    /// Something happened in a run's training.
+    Train(&'a Event<'a>),
+    /// Something that a user should know.
+    Notice(&'a str),
+}
+
+/// What a launch did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LaunchReport {
+    /// The products that it needed.
+    pub products: Vec<ProductReport>,
+    /// Its runs.
+    pub runs: Vec<RunReport>,
+    /// What was removed at the end, from the root.
+    pub removed: Vec<String>,
+}
+
+/// One product of a launch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProductReport {
+    /// Its kind.
+    pub product: String,
+    /// Its key.
+    pub key: String,
+    /// `hit` or `built`.
+    pub status: &'static str,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// One run of a launch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunReport {
+    /// Its folder, from the root.
+    pub path: String,
+    /// The address of its last node.
+    pub node: Option<String>,
+    /// `trained`, `failed`, or `elsewhere` where another worker has it.
+    pub status: &'static str,
+}
+
+/// What a launch works with.
+pub(crate) struct Launch<'a> {
+    pub(crate) experiments: &'a Experiments,
+    pub(crate) training: &'a Training,
+    pub(crate) options: &'a LaunchOptions,
+    pub(crate) stop: &'a Stop,
+    pub(crate) started: i64,
+    /// The archive of the sources, once it was needed.
+    source: OnceCell<String>,
+}
+
+/// Trains every run of a study, or finds its model, and then makes the root hold this training's runs alone.
+///
+/// The same settings again do nothing. A launch that fails or is interrupted deletes nothing, and the next one goes on
+/// where it stopped.
+///
+/// # Errors
+///
+/// [`StudyError::OverLimit`] before anything is written; [`StudyError::Busy`] while another launch has the root;
+/// [`StudyError::Stopped`] when it was told to stop; [`StudyError::Runs`] for runs that failed.
+///
+/// # Durability
+///
+/// What the report names survives a loss of power.
+pub fn train(
+    experiments: &Experiments,
+    training: &Training,
+    options: &LaunchOptions,
+    stop: &Stop,
+    observe: &mut dyn FnMut(&StudyEvent<'_>),
+) -> Result<LaunchReport, StudyError> {
+    let started = time::now_nanos();
+    let plan = Plan::new(experiments, training)?;
+    ensure_format(&training.output).map_err(waycairn_train::TrainError::from)?;
+    let lease = Lease::join(&training.output, training.digest(), announce)?;
+    let launch = Launch { experiments, training, options, stop, started, source: OnceCell::new() };
+    let mut report = launch.runs(&plan, observe)?;
+    if let Some(alone) = lease.leave(announce)? {
+        report.removed = settle::training(&launch, &plan, &alone)?;
+    }
+    Ok(report)
+}
+
+fn announce(holder: &Holder) {
+    tracing::warn!("waiting for {holder}, who looks at the workers of the root");
+}
+
+impl Launch<'_> {
+    fn cache(&self) -> Result<Cache, StudyError> {
+        let announce = |waiting: &Waiting<'_>| tracing::warn!("{waiting}");
+        let options =
+            CacheOptions { announce: Some(std::sync::Arc::new(announce)), ..CacheOptions::default() };
+        Ok(Cache::with_options(&self.training.output, options)?)
+    }
+
+    fn runs(
+        &self,
+        plan: &Plan,
+        observe: &mut dyn FnMut(&StudyEvent<'_>),
+    ) -> Result<LaunchReport, StudyError> {
+        let cache = self.cache()?;
+        let of = plan.runs.len();
+        let mut report = LaunchReport::default();
+        let mut failed = Vec::new();
+        let mut done: BTreeMap<usize, RunReport> = BTreeMap::new();
+        // Twice: what another worker had the first time may be done by now, or left by one that died.
+        for index in order(of, self.options.worker).chain(order(of, self.options.worker)) {
+            if done.get(&index).is_some_and(|run| run.status != "elsewhere") {
+                continue;
+            }
+            let run = &plan.runs[index];
+            let label = format!("{} {}", run.label, run.job.member);
+            observe(&StudyEvent::Run { index: index + 1, of, label: &label });
+            if self.stop.is_requested() {
+                return Err(StudyError::Stopped { done: done.len(), of });
+            }
+            match self.run(&cache, run, observe) {
+                Ok((product, ran)) => {
+                    report.products.extend(product);
+                    done.insert(index, ran);
+                }
+                Err(StudyError::Stopped { .. }) => return Err(StudyError::Stopped { done: done.len(), of }),
+                Err(error) => {
+                    let text = format!("{label}: {}", reasons(&error));
+                    failed.push(text);
+                    let path = run.job.folder.display().to_string();
+                    done.insert(index, RunReport { path, node: None, status: "failed" });
+                    if !self.options.keep_going {
+                        break;
+                    }
+                    observe(&StudyEvent::Notice(failed.last().map_or("", String::as_str)));
+                }
+            }
+        }
+        report.runs = done.into_values().collect();
+        if failed.is_empty() { Ok(report) } else { Err(StudyError::Runs { failed, of }) }
+    }
+
+    /// Trains one run, or finds its model.
+    fn run(
+        &self,
+        cache: &Cache,
+        run: &PlannedRun,
+        observe: &mut dyn FnMut(&StudyEvent<'_>),
+    ) -> Result<(Option<ProductReport>, RunReport), StudyError> {
+        let root = &self.training.output;
+        let path = run.job.folder.display().to_string();
+        let Some(_claim) = self.claim(run)? else {
+            return Ok((None, RunReport { path, node: None, status: "elsewhere" }));
+        };
+        let folder = root.join(&run.job.folder);
+        let begin = Instant::now();
+        // What is there may be damaged, which is an error here as everywhere.
+        let found = matches!(cache.get(&run.recipe)?, waycairn_cache::Lookup::Hit(_));
+        if !found {
+            self.begin(run, &folder)?;
+        }
+        let mut progress = |event: &Event<'_>| observe(&StudyEvent::Train(event));
+        let context = model::Training {
+            experiments: self.experiments,
+            request: TrainRequest {
+                command_line: self.options.command_line.clone(),
+                ..run.job.request.clone()
+            },
+            stop: self.stop,
+            progress: &mut progress,
+        };
+        let built = match cache.get_or_build(&run.recipe, context, model::build) {
+            Ok(built) => built,
+            // It goes on where it stopped, so its state stands.
+            Err(error @ StudyError::Stopped { .. }) => return Err(error),
+            Err(error) => {
+                let mut status = self.status(run, RunState::Failed);
+                status.error = chain(&error);
+                status.ended = Some(time::rfc3339_micros(time::now_nanos()));
+                record::write(&folder.join(STATUS), &status)?;
+                return Err(error);
+            }
+        };
+        let node = built.artifact.metadata().get("node").and_then(|node| node.as_str()).map(str::to_owned);
+        let seconds = begin.elapsed().as_secs_f64();
+        self.end(run, &folder, &built.artifact, node.clone(), (!found).then_some(seconds))?;
+        let status = if built.how == How::Hit { "hit" } else { "built" };
+        let key = run.key.digest().to_string();
+        let product = ProductReport { product: MODEL.to_owned(), key, status, seconds };
+        Ok((Some(product), RunReport { path, node, status: "trained" }))
+    }
+
+    /// Takes a run, so that no other worker does; `None` if one has it.
+    fn claim(&self, run: &PlannedRun) -> Result<Option<Option<FileLock>>, StudyError> {
+        let name = format!("job-{}.lock", &run.job.digest.to_string()[..32]);
+        match FileLock::try_acquire(&self.training.output.join("locks").join(name)) {
+            Ok(lock) => Ok(Some(Some(lock))),
+            Err(LockError::Busy { .. }) => Ok(None),
+            // Two workers may train one run then; the cache keeps one of the results.
+            Err(LockError::Unsupported { .. }) => Ok(Some(None)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Says that a run is being trained: what was found about it before is void.
+    fn begin(&self, run: &PlannedRun, folder: &Path) -> Result<(), StudyError> {
+        create_dir_all(folder)?;
+        start_over(folder)?;
+        record::write(&folder.join(STATUS), &self.status(run, RunState::Running))?;
+        record::write(&folder.join(RUN), &self.run_file(run)?)
+    }
+
+    /// Says that a run is trained. Files that say so already are left alone.
+    fn end(
+        &self,
+        run: &PlannedRun,
+        folder: &Path,
+        artifact: &waycairn_cache::Artifact,
+        node: Option<String>,
+        seconds: Option<f64>,
+    ) -> Result<(), StudyError> {
+        create_dir_all(folder)?;
+        let reference = Reference::new(artifact.entry(), artifact.key());
+        let mut artifacts =
+            record::read::<ArtifactsFile>(&folder.join(ARTIFACTS)).ok().flatten().unwrap_or_default();
+        if artifacts.artifacts.get(MODEL) != Some(&reference) {
+            artifacts = ArtifactsFile { version: RECORD_VERSION, ..ArtifactsFile::default() };
+            artifacts.artifacts.insert(MODEL.to_owned(), reference);
+            record::write(&folder.join(ARTIFACTS), &artifacts)?;
+        }
+        let there = record::read::<RunFile>(&folder.join(RUN)).ok().flatten();
+        match there {
+            // The folder's name says all that decides the result, so what is there is this run.
+            Some(there) if there.node == node => {}
+            Some(there) => record::write(&folder.join(RUN), &RunFile { node, ..there })?,
+            None => record::write(&folder.join(RUN), &RunFile { node, ..self.run_file(run)? })?,
+        }
+        let there = record::read::<StatusFile>(&folder.join(STATUS)).ok().flatten();
+        if there.is_none_or(|status| status.state != RunState::Trained) {
+            let mut status = self.status(run, RunState::Trained);
+            status.ended = Some(time::rfc3339_micros(time::now_nanos()));
+            status.seconds = Some(seconds.unwrap_or(0.0));
+            record::write(&folder.join(STATUS), &status)?;
+        }
+        Ok(())
+    }
+
+    fn run_file(&self, run: &PlannedRun) -> Result<RunFile, StudyError> {
+        let configuration = &self.training.configurations[run.job.configuration];
+        let description = &run.description;
+        Ok(RunFile {
+            version: RECORD_VERSION,
+            id: run.job.folder.strip_prefix("runs").unwrap_or(&run.job.folder).display().to_string(),
+            variant: configuration.name.clone(),
+            change: configuration.change.clone(),
+            member: run.job.member.clone(),
+            experiment: self.training.experiment.clone(),
+            experiment_version: description.experiment_version.clone(),
+            settings: json!(run.job.settings),
+            training_sha256: self.training.digest(),
+            name: run.job.name.clone(),
+            node: None,
+            source: self.source(description)?,
+            outside: Outside {
+                crates: description.implementation.crates.clone(),
+                data: [("text".to_owned(), description.data.content_sha256)].into(),
+                host: waycairn_durable::Holder::current().host,
+            },
+            backend: run.recipe.backend.clone().unwrap_or_else(|| crate::plan::backend(description)),
+            started: time::rfc3339_micros(self.started),
+        })
+    }
+
+    /// The archive of the sources and settings of this launch; it is written when the first run needs it.
+    fn source(&self, description: &Description) -> Result<String, StudyError> {
+        if let Some(name) = self.source.get() {
+            return Ok(name.clone());
+        }
+        let document = &self.training.document;
+        let mut further: BTreeMap<String, Vec<u8>> = description
+            .sources
+            .iter()
+            .map(|(name, bytes)| (format!("experiment/{name}"), bytes.to_owned()))
+            .collect();
+        further.insert(format!("settings/{TRAINING_FILE}"), document.text.clone().into_bytes());
+        let name = source::archive(self.training.output(), &further)?;
+        Ok(self.source.get_or_init(|| name).clone())
+    }
+
+    fn status(&self, run: &PlannedRun, state: RunState) -> StatusFile {
+        StatusFile {
+            version: RECORD_VERSION,
+            state,
+            started: time::rfc3339_micros(time::now_nanos()),
+            ended: None,
+            error: Vec::new(),
+            backtrace: None,
+            seconds: None,
+            estimate: json!(run.description.estimate),
+        }
+    }
+}
+
+/// Removes what an analysis left in the folder of a run: first what says that there is one.
+pub(crate) fn start_over(folder: &Path) -> Result<(), StudyError> {
+    for file in ["analysis.json", "metrics.json"] {
+        remove_file(&folder.join(file))?;
+    }
+    for results in ["metrics", "plots"] {
+        remove_dir_all(&folder.join(results))?;
+    }
+    Ok(())
+}
+
+/// The order in which one worker of several tries the runs.
+fn order(runs: usize, worker: Option<(u32, u32)>) -> impl Iterator<Item = usize> {
+    let first = worker.map_or(0, |(index, of)| runs * index as usize / (of.max(1) as usize));
+    (0..runs).map(move |offset| (first + offset) % runs.max(1))
+}
+
+#[cfg(test)]
+#[path = "launch/tests.rs"]
+mod tests;

@@ -1,0 +1,212 @@
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use waycairn_store::{ObjectReader, Scalar};
+use waycairn_train::{Gpt, experiments};
+
+use super::*;
+use crate::record::{RecordedRun, read};
+use crate::tree::Document;
+
+const SMALL: &str = "\
+[base]
+steps = 2
+batch_size = 2
+warmup = 1
+eval_every = 2
+eval_batches = 1
+checkpoint_every = 1
+data = { context = 8 }
+model = { layers = 1, heads = 1, width = 8 }
+";
+
+/// Settings of a small study in `root`, with more lines below `[base]`.
+fn study(root: &Path, more: &str) -> Training {
+    let text = format!("{SMALL}output = '{}'\n{more}\n", root.display());
+    let document = Document::parse(Path::new("settings_training.toml"), text).unwrap();
+    Training::resolve(&experiments![Gpt], document, None).unwrap()
+}
+
+fn launch(training: &Training) -> Result<LaunchReport, StudyError> {
+    super::train(&experiments![Gpt], training, &LaunchOptions::default(), &Stop::new(), &mut |_| ())
+}
+
+fn statuses(report: &LaunchReport) -> Vec<&str> {
+    report.products.iter().map(|product| product.status).collect()
+}
+
+/// Every file of a root but its locks, with its content and its time.
+fn files(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
+    let mut files = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                if path != root.join("locks") {
+                    open.push(path);
+                }
+            } else {
+                let modified = path.metadata().unwrap().modified().unwrap();
+                files.insert(path.clone(), (fs::read(&path).unwrap(), modified));
+            }
+        }
+    }
+    files
+}
+
+fn models(root: &Path) -> usize {
+    fs::read_dir(root.join("cache/model")).unwrap().count()
+}
+
+#[test]
+fn study_2_a_study_trains_records_and_finds_all_of_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let training = study(root, "learning_rate = { choice = [0.01, 0.002] }\ncohort = { replicas = 2 }");
+    let report = launch(&training).unwrap();
+    assert_eq!(statuses(&report), ["built"; 4]);
+    assert_eq!(report.removed, Vec::<String>::new());
+    let recorded = RecordedRun::list(root).unwrap();
+    assert_eq!(recorded.len(), 4);
+    for run in &recorded {
+        assert_eq!(run.status.as_ref().unwrap().state, RunState::Trained);
+        assert!(root.join(&run.artifacts.artifacts[MODEL].path).join("weights.safetensors").is_file());
+        assert!(root.join(&run.run.source).is_file());
+        assert!(report.runs.iter().any(|known| known.node == run.run.node));
+    }
+    // One system: the run is a lineage, and its last node has the losses.
+    let reader = ObjectReader::open(root).unwrap();
+    let node = reader.resolve("gpt.learning_rate-0.002.r1").unwrap();
+    let run = recorded.iter().find(|run| run.run.name == "gpt.learning_rate-0.002.r1").unwrap();
+    assert_eq!(run.run.node.as_deref(), Some(node.address().as_str()));
+    let view = reader.node(&node).unwrap().unwrap();
+    assert!(matches!(view.fields["val/loss"], Scalar::Float(_)), "{:?}", view.fields);
+    assert!(view.finished && view.checkpoint.is_some());
+    assert_eq!(run.run.change.as_ref().unwrap().path, "learning_rate");
+    assert_eq!(run.run.settings["seed"], 1338);
+
+    let before = files(root);
+    let again = launch(&training).unwrap();
+    assert_eq!(statuses(&again), ["hit"; 4]);
+    assert_eq!(again.runs, report.runs);
+    assert_eq!(files(root), before, "case 4: nothing is written again");
+}
+
+#[test]
+fn study_case_05_the_latest_settings_win_and_three_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let rates = ["0.01", "0.02", "0.03", "0.04"];
+    let studies = rates.map(|rate| study(root, &format!("learning_rate = {rate}")));
+    let mut first = None;
+    for (index, training) in studies.iter().enumerate() {
+        let report = launch(training).unwrap();
+        first = first.or(report.products.first().cloned());
+        assert_eq!(RecordedRun::list(root).unwrap().len(), 1, "only the newest runs");
+        assert_eq!(models(root), (index + 1).min(3));
+        let copy = fs::read_to_string(root.join(TRAINING_FILE)).unwrap();
+        assert_eq!(copy, training.document.text, "byte for byte");
+        assert_eq!(fs::read_dir(root.join("source")).unwrap().count(), (index + 1).min(3));
+    }
+    let key = &first.unwrap().key[..32];
+    assert!(!root.join("cache/model").join(key).exists(), "the first model is gone");
+    // One of the previous two is found again, and its run is recorded again.
+    let report = launch(&studies[2]).unwrap();
+    assert_eq!(statuses(&report), ["hit"]);
+    assert_eq!(report.removed.len(), 1, "the run of the fourth: {:?}", report.removed);
+    assert_eq!(models(root), 3);
+    // The first is trained no more either: its last checkpoint is still at its node.
+    let before = ObjectReader::open(root).unwrap().runs().unwrap().len();
+    assert_eq!(statuses(&launch(&studies[0]).unwrap()), ["built"]);
+    assert_eq!(ObjectReader::open(root).unwrap().runs().unwrap().len(), before);
+}
+
+#[test]
+fn study_case_10_one_configuration_over_a_limit_refuses_the_whole_launch() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("out");
+    let training = study(&root, "accumulate = { choice = [1, 1000000000000] }");
+    let error = launch(&training).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("1 of 2 configurations are refused: `accumulate=1000000000000`"), "{text}");
+    assert!(text.contains("`accumulate` = 1000000000000"), "{text}");
+    assert!(!root.exists(), "nothing on disk");
+}
+
+#[test]
+fn study_1_a_run_that_fails_deletes_nothing_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    launch(&study(root, "learning_rate = 0.01")).unwrap();
+    let before = files(root);
+    // A loss that is not finite stops its run.
+    let training = study(root, "learning_rate = { choice = [1e300, 0.02] }");
+    let error = launch(&training).unwrap_err().to_string();
+    assert!(error.starts_with("1 of 2 runs failed: baseline r0: "), "{error}");
+    let after = files(root);
+    assert!(before.iter().all(|(path, file)| after.get(path) == Some(file)), "nothing old has changed");
+    let jobs = training.jobs(&experiments![Gpt]).unwrap();
+    let status: StatusFile = read(&root.join(&jobs[0].folder).join(STATUS)).unwrap().unwrap();
+    assert_eq!(status.state, RunState::Failed);
+    assert!(!status.error.is_empty() && status.ended.is_some());
+    // Told to keep going, the other one is trained.
+    let options = LaunchOptions { keep_going: true, ..LaunchOptions::default() };
+    let told = super::train(&experiments![Gpt], &training, &options, &Stop::new(), &mut |_| ());
+    assert!(told.unwrap_err().to_string().starts_with("1 of 2 runs failed"));
+    let status: StatusFile = read(&root.join(&jobs[1].folder).join(STATUS)).unwrap().unwrap();
+    assert_eq!(status.state, RunState::Trained);
+    assert_eq!(RecordedRun::list(root).unwrap().len(), 3, "the old run is still there");
+}
+
+#[test]
+fn study_1_a_launch_that_is_stopped_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let training = study(root, "cohort = { replicas = 2 }");
+    let stop = Stop::new();
+    let mut steps = 0;
+    let told = super::train(&experiments![Gpt], &training, &LaunchOptions::default(), &stop, &mut |event| {
+        if let StudyEvent::Train(Event::Step { .. }) = event {
+            steps += 1;
+            if steps == 1 {
+                stop.request();
+            }
+        }
+    });
+    assert!(matches!(told, Err(StudyError::Stopped { done: 0, of: 2 })));
+    let report = launch(&training).unwrap();
+    assert_eq!(statuses(&report), ["built"; 2]);
+    // An undisturbed study elsewhere has the same weights.
+    let other = tempfile::tempdir().unwrap();
+    let undisturbed = launch(&study(other.path(), "cohort = { replicas = 2 }")).unwrap();
+    for (one, two) in report.products.iter().zip(&undisturbed.products) {
+        assert_eq!(one.key, two.key);
+        let weights = |root: &Path| {
+            fs::read(root.join("cache/model").join(&one.key[..32]).join("weights.safetensors")).unwrap()
+        };
+        assert_eq!(weights(root), weights(other.path()));
+    }
+}
+
+#[test]
+fn study_3_two_workers_share_the_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let training = study(root, "cohort = { replicas = 4 }");
+    let work = |index| {
+        let options = LaunchOptions { worker: Some((index, 2)), ..LaunchOptions::default() };
+        super::train(&experiments![Gpt], &training, &options, &Stop::new(), &mut |_| ()).unwrap()
+    };
+    let reports = std::thread::scope(|scope| {
+        let workers = [0, 1].map(|index| scope.spawn(move || work(index)));
+        workers.map(|worker| worker.join().unwrap())
+    });
+    let built = reports.iter().flat_map(statuses).filter(|status| *status == "built").count();
+    assert_eq!(built, 4, "each run is trained once: {reports:?}");
+    assert!(root.join("history.json").is_file(), "the last one to leave has settled");
+    assert_eq!(statuses(&launch(&training).unwrap()), ["hit"; 4]);
+}

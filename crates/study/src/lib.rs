@@ -1,0 +1,46 @@
+//! Studies: one experiment under several settings, and what is reused from launch to launch.
+//!
+//! It knows settings files, the runs that follow from them, and when a launch has succeeded. It does not know how a
+//! model is trained, what an analysis computes, or how an artifact is stored.
+//!
+//! ```text
+//! settings_training.toml --profile--> configurations x members = runs
+//!                                          |
+//!                                     plan: recipes, estimates, refusals      (nothing is written)
+//!                                          |
+//!  lease: workers of one launch       run: claim -> model, a hit or trained at its nodes -> runs/<variant>/<member>/
+//!                                          |
+//!                                     all succeeded: history, runs/ of this launch alone, settings copied, collection
+//! ```
+//!
+//! # Invariants
+//!
+//! - `STUDY-1`: a launch that is refused wrote nothing; one that failed or was killed deleted nothing, and the next one
+//!   ends as if it had not been disturbed.
+//! - `STUDY-2`: a run is what its settings, member, code, data and backend say, and nothing else; the same again is
+//!   found and not done.
+//! - `STUDY-3`: launches of one settings digest alone work in a root at a time, with any number of workers, and each run
+//!   is one worker's.
+
+mod collect;
+mod error;
+mod init;
+mod launch;
+mod lease;
+mod model;
+mod plan;
+mod record;
+mod settle;
+mod source;
+mod training;
+mod tree;
+mod verify;
+
+pub use collect::{collect, entries_named, plan_collection};
+pub use error::{SettingsError, StudyError};
+pub use init::init;
+pub use launch::{LaunchOptions, LaunchReport, ProductReport, RunReport, StudyEvent, train};
+pub use plan::{Plan, PlannedRun, ProductState};
+pub use record::{ArtifactsFile, Outside, RecordedRun, Reference, RunFile, RunState, StatusFile};
+pub use training::{Change, Configuration, Job, Runtime, TRAINING_FILE, Training};
+pub use verify::{Damaged, Verification, verify};

@@ -1,0 +1,93 @@
+//! The product `model`: the weights that a run ends with.
+
+use waycairn_cache::{Backend, Builder, Implementation, Recipe};
+use waycairn_dag::Node;
+use waycairn_durable::{Durability, StagedFile};
+use waycairn_store::{NodeRow, ObjectReader, Order, Scalar, SortKey};
+use waycairn_train::{
+    Description, Experiments, ExportFormat, Progress, Status, Stop, TrainError, TrainRequest, export,
+};
+
+use serde_json::{Value, json};
+
+use crate::error::StudyError;
+use crate::training::Job;
+
+/// The name of the product; no other may have it.
+pub(crate) const MODEL: &str = "model";
+
+pub(crate) const WEIGHTS: &str = "weights.safetensors";
+
+/// The version of what this file makes of a trained run.
+const VERSION: u32 = 1;
+
+/// What a builder is given besides its recipe: nothing here decides the bytes.
+pub(crate) struct Training<'launch> {
+    pub(crate) experiments: &'launch Experiments,
+    pub(crate) request: TrainRequest,
+    pub(crate) stop: &'launch Stop,
+    pub(crate) progress: &'launch mut dyn Progress,
+}
+
+/// The recipe of a run's model.
+///
+/// The path of the text is not in it, and its content is: a text that moved is the same text.
+pub(crate) fn recipe(
+    experiment: &str,
+    job: &Job,
+    description: &Description,
+    backend: Backend,
+) -> Result<Recipe, StudyError> {
+    let mut settings = json!(job.settings);
+    if let Some(data) = settings.get_mut("data").and_then(Value::as_object_mut) {
+        data.remove("source");
+    }
+    let selected = json!({ "settings": settings, "member": job.member, "data": description.data });
+    let implementation = Implementation { version: VERSION, ..description.implementation.clone() };
+    Ok(Recipe::new(MODEL, experiment, &selected, implementation)?.with_backend(backend))
+}
+
+/// Trains, or takes the weights of a run that was trained already, and writes them.
+pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(), StudyError> {
+    let Training { experiments, mut request, stop, progress } = training;
+    // Other code or another device is another run, though its settings are the same.
+    request.model_key = Some(builder.recipe().key()?.digest().to_string());
+    let report = waycairn_train::train(experiments, &request, stop, progress)?;
+    if report.status == Status::Stopped {
+        return Err(StudyError::Stopped { done: 0, of: 1 });
+    }
+    let node = report.checkpoint.ok_or_else(|| StudyError::NotFound {
+        what: format!("the run {} ended without a checkpoint", report.node),
+        next: "train it again with `--fresh`".to_owned(),
+    })?;
+    let path = builder.file(WEIGHTS)?;
+    let mut file = StagedFile::create(&path, Durability::Regenerable)?;
+    export(&request.root, &node, ExportFormat::Safetensors, &mut file)?;
+    file.commit()?;
+    builder.json("history", &history(&request, &report.node)?)?;
+    builder.metadata("node", node.address().as_str())?;
+    builder.metadata("steps", &report.steps)?;
+    Ok(())
+}
+
+/// What the run recorded on its way: the training loss at each report, and each validation.
+fn history(request: &TrainRequest, node: &Node) -> Result<Value, TrainError> {
+    let reader = ObjectReader::open(&request.root)?;
+    let losses = |key: &str| -> Result<Vec<Value>, TrainError> {
+        let mut query = reader.query();
+        query.name(node.name()).nonce(node.nonce()).has(key).sort(SortKey::Seq, Order::Ascending);
+        let loss = |row: &NodeRow| {
+            let loss = match row.fields.get(key) {
+                Some(Scalar::Float(value)) if value.is_finite() => json!(value),
+                _ => Value::Null,
+            };
+            json!({ "step": row.node.seq() + 1, "loss": loss })
+        };
+        Ok(query.select(&[key])?.value.iter().map(loss).collect())
+    };
+    Ok(json!({
+        "train": losses("train/loss")?,
+        "validation": losses("val/loss")?,
+        "world_size": 1,
+    }))
+}

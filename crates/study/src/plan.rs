@@ -1,0 +1,162 @@
+//! What a launch would do, and whether it may: nothing here writes.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use waycairn_cache::{Backend, Cache, EntryName, Key, Lookup, Recipe, Why};
+use waycairn_train::{Description, Experiments, describe};
+
+use crate::error::StudyError;
+use crate::model;
+use crate::training::{Job, Training};
+
+/// A launch, worked out: every run with its recipe and what it will take.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The runs, in the order in which they are done.
+    pub runs: Vec<PlannedRun>,
+}
+
+/// One run of a plan.
+#[derive(Clone, Debug)]
+pub struct PlannedRun {
+    /// The run.
+    pub job: Job,
+    /// `baseline`, or the changed setting and its value.
+    pub label: String,
+    /// What its model follows from.
+    pub recipe: Recipe,
+    /// The key of that.
+    pub key: Key,
+    /// Whether the model is there.
+    pub state: ProductState,
+    /// What the experiment says of it.
+    pub description: Description,
+}
+
+/// Whether a product is in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProductState {
+    /// It is there.
+    Hit,
+    /// It is to be built.
+    Miss,
+    /// It is there, and damaged.
+    Damaged,
+}
+
+impl Plan {
+    /// Works out every run of a training, and refuses the whole if one of its configurations is over a limit.
+    ///
+    /// # Errors
+    ///
+    /// [`StudyError::OverLimit`] names each configuration that is refused, with the reason.
+    pub fn new(experiments: &Experiments, training: &Training) -> Result<Self, StudyError> {
+        let cache = Cache::open(&training.output)?;
+        let jobs = training.jobs(experiments)?;
+        let mut refusals: Vec<String> = Vec::new();
+        let mut runs = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let configuration = &training.configurations[job.configuration];
+            let label = configuration.label();
+            match describe(experiments, &job.request) {
+                Ok(description) => {
+                    runs.push(PlannedRun::new(&cache, &training.experiment, job, label, description)?);
+                }
+                Err(error) => {
+                    let refusal = format!("`{label}`: {}", reasons(&error));
+                    // Members of one configuration are refused for one reason.
+                    if !refusals.contains(&refusal) {
+                        refusals.push(refusal);
+                    }
+                }
+            }
+        }
+        if !refusals.is_empty() {
+            return Err(StudyError::OverLimit { refusals, of: training.configurations.len() });
+        }
+        Ok(Self { runs })
+    }
+
+    /// Says why the models of the runs are missing, where they are: which field of each recipe differs from the nearest
+    /// entry.
+    ///
+    /// # Errors
+    ///
+    /// [`StudyError::Cache`] when the cache cannot be listed.
+    pub fn why(&self, root: &Path) -> Result<Vec<(&PlannedRun, Why)>, StudyError> {
+        let cache = Cache::open(root)?;
+        let missing = self.runs.iter().filter(|run| run.state == ProductState::Miss);
+        missing.map(|run| Ok((run, cache.why(&run.recipe)?))).collect()
+    }
+
+    /// The entries that the launch uses.
+    pub(crate) fn entries(&self) -> Result<std::collections::BTreeSet<EntryName>, StudyError> {
+        self.runs.iter().map(|run| Ok(EntryName::new(model::MODEL, &run.key)?)).collect()
+    }
+
+    /// The folders of its runs, from the root.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.runs.iter().map(|run| run.job.folder.as_path())
+    }
+}
+
+impl PlannedRun {
+    fn new(
+        cache: &Cache,
+        experiment: &str,
+        job: Job,
+        label: String,
+        description: Description,
+    ) -> Result<Self, StudyError> {
+        let recipe = model::recipe(experiment, &job, &description, backend(&description))?;
+        let key = recipe.key()?;
+        let state = match cache.get(&recipe) {
+            Ok(Lookup::Hit(_)) => ProductState::Hit,
+            Ok(Lookup::Miss(_)) => ProductState::Miss,
+            Err(waycairn_cache::CacheError::Damaged { .. }) => ProductState::Damaged,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self { job, label, recipe, key, state, description })
+    }
+
+    /// Its folder, from the root.
+    #[must_use]
+    pub fn folder(&self) -> &PathBuf {
+        &self.job.folder
+    }
+}
+
+/// On what a model is computed.
+pub(crate) fn backend(description: &Description) -> Backend {
+    Backend {
+        device: description.device.clone(),
+        name: description.backend.clone(),
+        world_size: 1,
+        precision: "f32".to_owned(),
+        deterministic: true,
+    }
+}
+
+/// An error with what it follows from, on one line.
+pub(crate) fn reasons(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text = format!("{text}: {source}");
+        cause = source.source();
+    }
+    text
+}
+
+/// The same, one text each.
+pub(crate) fn chain(error: &dyn std::error::Error) -> Vec<String> {
+    let mut texts = vec![error.to_string()];
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        texts.push(source.to_string());
+        cause = source.source();
+    }
+    texts
+}

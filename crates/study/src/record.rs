@@ -1,0 +1,224 @@
+//! What stands in the folder of a run: `run.json`, `status.json`, `artifacts.json`.
+//!
+//! These are the types as they are on the disk; `docs/format.md` describes every field.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use waycairn_cache::{Backend, EntryName, to_value};
+use waycairn_durable::{Digest, Durability, read_file, write_file};
+
+use crate::error::StudyError;
+use crate::training::Change;
+
+/// The version of the files of a run.
+pub(crate) const RECORD_VERSION: u64 = 1;
+
+pub(crate) const RUN: &str = "run.json";
+pub(crate) const STATUS: &str = "status.json";
+pub(crate) const ARTIFACTS: &str = "artifacts.json";
+
+/// What a run is. The authority for its settings: nothing is read out of a folder's name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunFile {
+    /// The version of this file.
+    pub version: u64,
+    /// The run's folder below `runs/`.
+    pub id: String,
+    /// `baseline`, or the changed setting and its value.
+    pub variant: String,
+    /// What differs from the baseline.
+    pub change: Option<Change>,
+    /// The member of the cohort.
+    pub member: String,
+    /// The experiment.
+    pub experiment: String,
+    /// The version of its computation.
+    pub experiment_version: String,
+    /// The complete settings.
+    pub settings: Value,
+    /// The digest of the resolved training settings of the launch.
+    pub training_sha256: Digest,
+    /// The name of the run's nodes.
+    pub name: String,
+    /// The address of the run's last node; null until it is trained.
+    pub node: Option<String>,
+    /// The archive of the sources: `source/<hash>.zip`.
+    pub source: String,
+    /// What the archive does not hold.
+    pub outside: Outside,
+    /// On what the model is computed.
+    pub backend: Backend,
+    /// When the launch that trained it began: RFC 3339, UTC.
+    pub started: String,
+}
+
+/// What decides a result and is in no archive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outside {
+    /// Crates that decide numbers, with their versions.
+    pub crates: BTreeMap<String, String>,
+    /// SHA-256 of external data.
+    pub data: BTreeMap<String, Digest>,
+    /// The machine.
+    pub host: String,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunState {
+    /// It is being trained, or was when its process died.
+    Running,
+    /// Its model is there.
+    Trained,
+    /// It ended with an error.
+    Failed,
+}
+
+/// The state of a run's training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StatusFile {
+    /// The version of this file.
+    pub version: u64,
+    /// How far it is.
+    pub state: RunState,
+    /// When this training began: RFC 3339, UTC.
+    pub started: String,
+    /// When it ended.
+    pub ended: Option<String>,
+    /// The error and its causes, the first one first.
+    pub error: Vec<String>,
+    /// Where the error came from, if it was a panic.
+    pub backtrace: Option<String>,
+    /// Seconds that it took; 0 where the model was there already.
+    pub seconds: Option<f64>,
+    /// What was estimated before.
+    pub estimate: Value,
+}
+
+/// The cache artifacts of a run, by product.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ArtifactsFile {
+    /// The version of this file.
+    pub version: u64,
+    /// Product -> where it is.
+    pub artifacts: BTreeMap<String, Reference>,
+}
+
+/// One cache artifact.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// Its key, all 64 hex digits.
+    pub key: String,
+    /// Its folder, from the root: `cache/<product>/<key>`.
+    pub path: String,
+}
+
+impl Reference {
+    pub(crate) fn new(entry: &EntryName, key: &waycairn_cache::Key) -> Self {
+        Self { key: key.digest().to_string(), path: entry_path(entry) }
+    }
+}
+
+/// The folder of an entry, from the root.
+pub(crate) fn entry_path(entry: &EntryName) -> String {
+    format!("cache/{}/{}", entry.product(), entry.folder())
+}
+
+/// Writes a JSON file of a run: sorted, indented, whole. NaN is refused.
+pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), StudyError> {
+    let value = to_value(value)
+        .map_err(|error| StudyError::Damaged { path: path.to_owned(), what: error.to_string() })?;
+    Ok(write_file(path, format!("{value:#}\n").as_bytes(), Durability::State)?)
+}
+
+/// Reads a JSON file of a run; `None` where there is none.
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StudyError> {
+    let bytes = match read_file(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        bytes => {
+            bytes.map_err(|source| StudyError::Io { operation: "read", path: path.to_owned(), source })?
+        }
+    };
+    let damaged = |what: String| StudyError::Damaged { path: path.to_owned(), what };
+    let value: Value = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    match value.get("version").and_then(Value::as_u64) {
+        Some(RECORD_VERSION) => {}
+        Some(version) if version > RECORD_VERSION => {
+            return Err(damaged(format!(
+                "it has version {version}, and this program reads {RECORD_VERSION}; upgrade it"
+            )));
+        }
+        _ => return Err(damaged("it says no version".to_owned())),
+    }
+    T::deserialize(value).map(Some).map_err(|error| damaged(error.to_string()))
+}
+
+/// A run that is recorded in a root.
+#[derive(Clone, Debug)]
+pub struct RecordedRun {
+    /// Its folder, from the root.
+    pub folder: PathBuf,
+    /// What it is.
+    pub run: RunFile,
+    /// How far it is; `None` where the file is missing.
+    pub status: Option<StatusFile>,
+    /// Its artifacts.
+    pub artifacts: ArtifactsFile,
+}
+
+impl RecordedRun {
+    /// Reads a run's folder; `None` where it holds no `run.json`.
+    pub(crate) fn open(root: &Path, folder: &Path) -> Result<Option<Self>, StudyError> {
+        let at = |name: &str| root.join(folder).join(name);
+        let Some(run) = read::<RunFile>(&at(RUN))? else { return Ok(None) };
+        Ok(Some(Self {
+            folder: folder.to_owned(),
+            run,
+            status: read(&at(STATUS))?,
+            artifacts: read(&at(ARTIFACTS))?.unwrap_or_default(),
+        }))
+    }
+
+    /// Lists the runs of a root, by folder.
+    ///
+    /// # Errors
+    ///
+    /// [`StudyError::Damaged`] for a file that says nothing that can be read.
+    pub fn list(root: &Path) -> Result<Vec<Self>, StudyError> {
+        let mut found = Vec::new();
+        for variant in folders(&root.join("runs"))? {
+            for member in folders(&root.join("runs").join(&variant))? {
+                let folder = Path::new("runs").join(&variant).join(&member);
+                found.extend(Self::open(root, &folder)?);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The names of the folders in a folder, sorted; hidden ones are being made or removed.
+pub(crate) fn folders(path: &Path) -> Result<Vec<String>, StudyError> {
+    let io = |source| StudyError::Io { operation: "list", path: path.to_owned(), source };
+    let entries = match std::fs::read_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(io)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(io)?;
+        let folder = entry.file_type().map_err(io)?.is_dir();
+        if let Some(name) = entry.file_name().to_str()
+            && folder
+            && !name.starts_with('.')
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}

@@ -1,0 +1,138 @@
+//! The end of a launch that succeeded: the latest settings win.
+//!
+//! ```text
+//! history.json   what this training used, before anything goes
+//! runs/          only this training's; a folder is renamed aside before its bytes go
+//! settings       a copy of the file, byte for byte
+//! cache/         a collection: what only expired history used
+//! ```
+//!
+//! A crash between any two leaves more than is wanted, never less; the next launch does the same again.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use waycairn_cache::{Cache, GcPolicy, Lookup, Used};
+use waycairn_durable::{Durability, create_dir_all, delete_aside, set_aside, sync_folder, time, write_file};
+
+use crate::error::StudyError;
+use crate::launch::Launch;
+use crate::lease::Alone;
+use crate::plan::Plan;
+use crate::record::{RecordedRun, RunState, folders};
+use crate::source;
+use crate::training::TRAINING_FILE;
+
+/// The group of a training's entries in the history.
+const TRAINING_GROUP: &str = "training";
+
+/// What a root of the history keeps: the archives of the sources that its runs name.
+const SOURCES: &str = "sources";
+
+/// Records a training, removes other runs and collects. Returns what was removed; nothing while a run is not trained.
+pub(crate) fn training(launch: &Launch<'_>, plan: &Plan, alone: &Alone) -> Result<Vec<String>, StudyError> {
+    let training = launch.training;
+    let root = training.output();
+    let cache = Cache::open(root)?;
+    let Some(sources) = sources(&cache, root, plan)? else { return Ok(Vec::new()) };
+    let now = time::now_nanos();
+    let mut history = cache.history(now)?;
+    let before = history.clone();
+    history.record(Used {
+        digest: training.digest(),
+        label: training.profile().unwrap_or("base"),
+        group: TRAINING_GROUP,
+        entries: plan.entries()?,
+        now,
+    });
+    history.set_extra(SOURCES, json!(sources));
+    if changed(&before, &history) {
+        cache.save_history(&history)?;
+    }
+    let mut removed = other_runs(root, plan)?;
+    copy(&root.join(TRAINING_FILE), training.document.text.as_bytes())?;
+    let planned = cache.plan_gc(&history, now, GcPolicy::default(), None)?;
+    if planned.removals().next().is_some() {
+        let report = planned.execute(&cache, &alone.lock);
+        removed.extend(report.removed_entries.iter().map(crate::record::entry_path));
+        history.collected(&report);
+        cache.save_history(&history)?;
+    }
+    let kept = history.roots().iter().filter_map(|root| root.extra.get(SOURCES)?.as_array()).flatten();
+    let kept = kept.filter_map(|name| name.as_str().map(str::to_owned)).collect();
+    removed.extend(source::collect(root, &kept)?);
+    Ok(removed)
+}
+
+/// The archives that the runs of a plan name; `None` while one of them is not trained: another worker has it, or
+/// left it.
+fn sources(cache: &Cache, root: &Path, plan: &Plan) -> Result<Option<BTreeSet<String>>, StudyError> {
+    let mut sources = BTreeSet::new();
+    for run in &plan.runs {
+        let recorded = RecordedRun::open(root, &run.job.folder)?;
+        let trained = recorded.as_ref().and_then(|recorded| recorded.status.as_ref());
+        let trained = trained.is_some_and(|status| status.state == RunState::Trained);
+        match recorded {
+            Some(recorded) if trained && matches!(cache.get(&run.recipe)?, Lookup::Hit(_)) => {
+                sources.insert(recorded.run.source);
+            }
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(sources))
+}
+
+/// Whether two histories differ in more than the time of their latest root.
+fn changed(before: &waycairn_cache::History, after: &waycairn_cache::History) -> bool {
+    let plain = |history: &waycairn_cache::History| {
+        let roots: Vec<_> = history
+            .roots()
+            .iter()
+            .map(|root| (root.digest, root.label.clone(), root.groups.clone(), root.extra.clone()))
+            .collect();
+        (roots, history.expired().clone())
+    };
+    plain(before) != plain(after) || before.state() != after.state()
+}
+
+/// Removes the folders of runs that are not of a plan.
+fn other_runs(root: &Path, plan: &Plan) -> Result<Vec<String>, StudyError> {
+    let ours: BTreeSet<&Path> = plan.folders().collect();
+    let runs = root.join("runs");
+    let mut removed = Vec::new();
+    for variant in folders(&runs)? {
+        let members = folders(&runs.join(&variant))?;
+        let of = |member: &String| PathBuf::from("runs").join(&variant).join(member);
+        let (kept, gone): (Vec<PathBuf>, Vec<PathBuf>) =
+            members.iter().map(of).partition(|folder| ours.contains(folder.as_path()));
+        for folder in &gone {
+            discard(&runs.join(&variant), &root.join(folder))?;
+            removed.push(folder.display().to_string());
+        }
+        if kept.is_empty() {
+            discard(&runs, &runs.join(&variant))?;
+        }
+    }
+    Ok(removed)
+}
+
+/// Renames a folder aside, and then removes it: half of a run has no name.
+fn discard(runs: &Path, folder: &Path) -> Result<(), StudyError> {
+    if let Some(aside) = set_aside(folder)? {
+        sync_folder(runs)?;
+        delete_aside(&aside)?;
+    }
+    Ok(())
+}
+
+/// Writes a copy of a settings file, unless the same bytes are there.
+fn copy(path: &Path, bytes: &[u8]) -> Result<(), StudyError> {
+    if std::fs::read(path).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        create_dir_all(folder)?;
+    }
+    Ok(write_file(path, bytes, Durability::State)?)
+}

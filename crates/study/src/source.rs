@@ -1,0 +1,82 @@
+//! The archive of the sources and settings that a result came from: `source/<hash>.zip`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use waycairn_durable::{Digest, Durability, Hasher, StagedFile, create_dir_all, remove_file};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, ZipWriter};
+
+use crate::error::StudyError;
+
+/// The sources of this program, without tests, its manifests and its lock file.
+const PROGRAM: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
+
+/// How much of the content's digest names the archive.
+const SHORT: usize = 32;
+
+/// Writes an archive of this program's sources and of further files, and returns its path from the root. The same
+/// content has the same name, and is written once.
+///
+/// The name is a digest over the names and the content, not over the bytes of the archive: those depend on how they
+/// were packed.
+pub(crate) fn archive(root: &Path, further: &BTreeMap<String, Vec<u8>>) -> Result<String, StudyError> {
+    let program = PROGRAM.iter().map(|(name, bytes)| (*name, *bytes));
+    let files: BTreeMap<&str, &[u8]> =
+        program.chain(further.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()))).collect();
+    let mut content = Hasher::new();
+    for (name, bytes) in &files {
+        content.update(format!("{name}\n{}\n", Digest::of(bytes)).as_bytes());
+    }
+    let name = format!("source/{}.zip", &content.finish().to_string()[..SHORT]);
+    let path = root.join(&name);
+    if path.is_file() {
+        return Ok(name);
+    }
+    create_dir_all(&root.join("source"))?;
+    let io = |source| StudyError::Io { operation: "write", path: path.clone(), source };
+    let mut staged = StagedFile::create(&path, Durability::State)?;
+    write(&mut staged, &files).map_err(io)?;
+    staged.commit()?;
+    Ok(name)
+}
+
+fn write(file: &mut StagedFile, files: &BTreeMap<&str, &[u8]>) -> io::Result<()> {
+    // No time of this machine, so that equal content has equal bytes.
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Deflated)
+        .last_modified_time(DateTime::default())
+        .unix_permissions(0o644);
+    let mut zip = ZipWriter::new(file);
+    for (name, bytes) in files {
+        zip.start_file(*name, options).map_err(io::Error::other)?;
+        zip.write_all(bytes)?;
+    }
+    zip.finish().map_err(io::Error::other)?;
+    Ok(())
+}
+
+/// Removes the archives that are not in `kept`; paths from the root. Names that are no archive's stay.
+pub(crate) fn collect(root: &Path, kept: &BTreeSet<String>) -> Result<Vec<String>, StudyError> {
+    let folder = root.join("source");
+    let io = |source| StudyError::Io { operation: "list", path: folder.clone(), source };
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(io)?,
+    };
+    let mut removed = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(io)?.file_name();
+        let Some(digest) = name.to_str().and_then(|name| name.strip_suffix(".zip")) else { continue };
+        let path = format!("source/{digest}.zip");
+        let ours = digest.len() == SHORT && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if ours && !kept.contains(&path) {
+            remove_file(&root.join(&path))?;
+            removed.push(path);
+        }
+    }
+    removed.sort_unstable();
+    Ok(removed)
+}

@@ -1,0 +1,463 @@
+//! The training settings of one profile: what is run, where, and with which settings.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+use waycairn_durable::Digest;
+use waycairn_train::{Experiments, Settings, SettingsLayer, TrainError, TrainRequest, nearest};
+
+use crate::error::{SettingsError, StudyError};
+use crate::tree::{Document, Place, Tree};
+
+/// The name of the training settings' file.
+pub const TRAINING_FILE: &str = "settings_training.toml";
+
+/// Keys of the training settings that are not the experiment's.
+const RESERVED: [&str; 5] = ["experiment", "preset", "output", "cohort", "runtime"];
+
+/// How much of a digest stands in a folder's name.
+const SHORT: usize = 12;
+
+/// The longest value that stands in a variant's name.
+const LONGEST_VALUE: usize = 24;
+
+/// The training settings of one profile, resolved and checked.
+#[derive(Clone, Debug)]
+pub struct Training {
+    pub(crate) document: Document,
+    pub(crate) profile: Option<String>,
+    pub(crate) experiment: String,
+    pub(crate) output: PathBuf,
+    pub(crate) runtime: Runtime,
+    /// The names of the cohort's members, in order.
+    pub(crate) members: Vec<String>,
+    /// The baseline, and one for each further option of each choice.
+    pub(crate) configurations: Vec<Configuration>,
+}
+
+/// How a launch computes. None of it changes what a run is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runtime {
+    /// The device.
+    pub device: String,
+    /// Threads that compute; one a core if none is named.
+    pub threads: Option<usize>,
+}
+
+/// One set of settings, that every member of the cohort runs with.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// `baseline`, or the changed setting and its value, as a folder's name.
+    pub name: String,
+    /// What differs from the baseline.
+    pub change: Option<Change>,
+    /// The settings, before what a member changes.
+    pub settings: Settings,
+    /// What it was read from: the experiment's own settings and its preset.
+    pub(crate) table: Table,
+    pub(crate) preset: Option<String>,
+    pub(crate) digest: Digest,
+}
+
+/// The setting that a configuration changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Its dotted path.
+    pub path: String,
+    /// Its value.
+    pub value: serde_json::Value,
+}
+
+/// One run: a configuration and a member.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The configuration's place in the list.
+    pub configuration: usize,
+    /// The member's name.
+    pub member: String,
+    /// The complete settings.
+    pub settings: Settings,
+    /// The name of its nodes: `<experiment>.<variant>.<member>`.
+    pub name: String,
+    /// Its folder in the root: `runs/<variant>-<hash>/<member>-<hash>`.
+    pub folder: PathBuf,
+    /// What tells it from every other job; it names the folder.
+    pub digest: Digest,
+    pub(crate) request: TrainRequest,
+}
+
+impl Configuration {
+    /// `baseline`, or `<path>=<value>`, for people.
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.change
+            .as_ref()
+            .map_or_else(|| self.name.clone(), |change| format!("{}={}", change.path, change.value))
+    }
+}
+
+impl Training {
+    /// Reads the settings file of a folder and resolves one profile of it.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`].
+    pub fn read(
+        experiments: &Experiments,
+        folder: &Path,
+        profile: Option<&str>,
+    ) -> Result<Self, SettingsError> {
+        let here = Path::new(".");
+        let path = if folder == here { PathBuf::from(TRAINING_FILE) } else { folder.join(TRAINING_FILE) };
+        if !path.exists() {
+            return Err(SettingsError::Absent { path });
+        }
+        Self::resolve(experiments, Document::read(&path)?, profile)
+    }
+
+    pub(crate) fn resolve(
+        experiments: &Experiments,
+        document: Document,
+        profile: Option<&str>,
+    ) -> Result<Self, SettingsError> {
+        let (mut tree, profile) = document.resolve(profile)?;
+        let reader = Reader { path: &document.path };
+        for choice in tree.choices() {
+            let head = choice.path.first().copied().unwrap_or_default();
+            if RESERVED.contains(&head) && head != "preset" {
+                let accepted = match head {
+                    "runtime" => {
+                        "one value: how a launch computes is the same for all its runs; use separate launches"
+                    }
+                    "cohort" => "one value: the cohort is repeated in every configuration",
+                    _ => "one value: use separate launches",
+                };
+                return Err(reader.bad(choice.place, &choice.path.join("."), "a choice", accepted));
+            }
+        }
+        let names = experiments.names();
+        let known = names.join(" or ");
+        let experiment = match tree.take("experiment") {
+            None => names.first().copied().unwrap_or_default().to_owned(),
+            Some(tree) => {
+                let name = reader.text("experiment", &tree, &known)?;
+                if !names.contains(&name.as_str()) {
+                    return Err(reader.bad(tree.place(), "experiment", &format!("{name:?}"), &known));
+                }
+                name
+            }
+        };
+        let output = match tree.take("output") {
+            None => format!("outputs/{}", profile.as_deref().unwrap_or("default")),
+            Some(tree) => reader.text("output", &tree, "the path of a folder")?,
+        };
+        let runtime = reader.runtime(tree.take("runtime"))?;
+        let members = reader.members(tree.take("cohort"))?;
+        let mut training = Self {
+            profile,
+            experiment,
+            output: PathBuf::from(output),
+            runtime,
+            members,
+            configurations: Vec::new(),
+            document: document.clone(),
+        };
+        training.expand(experiments, &tree)?;
+        Ok(training)
+    }
+
+    /// Makes the baseline and one configuration for each further option of each choice, in the order of the file.
+    fn expand(&mut self, experiments: &Experiments, tree: &Tree) -> Result<(), SettingsError> {
+        let baseline = self.configuration(experiments, tree, None)?;
+        self.configurations.push(baseline);
+        for choice in tree.choices() {
+            for (option, value) in choice.options.iter().enumerate().skip(1) {
+                let path = choice.path.join(".");
+                let value = serde_json::to_value(value).unwrap_or_default();
+                let change = (choice.path.as_slice(), option, Change { path, value });
+                let next = self.configuration(experiments, tree, Some(change))?;
+                // What is written twice, or means the same, is run once.
+                if self.configurations.iter().all(|known| known.digest != next.digest) {
+                    self.configurations.push(next);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn configuration(
+        &self,
+        experiments: &Experiments,
+        tree: &Tree,
+        change: Option<(&[&str], usize, Change)>,
+    ) -> Result<Configuration, SettingsError> {
+        let (path, option, change) = match change {
+            Some((path, option, change)) => (path, option, Some(change)),
+            None => (&[][..], 0, None),
+        };
+        let name = change.as_ref().map_or_else(|| "baseline".to_owned(), variant);
+        let mut table = match tree.chosen(path, option) {
+            Value::Table(table) => table,
+            _ => Table::new(),
+        };
+        let label = change.as_ref().map_or_else(
+            || "the baseline is refused".to_owned(),
+            |change| format!("`{} = {}` is refused", change.path, change.value),
+        );
+        let preset = match table.remove("preset") {
+            None => None,
+            Some(Value::String(preset)) => Some(preset),
+            Some(other) => {
+                let reader = Reader { path: &self.document.path };
+                return Err(reader.bad(tree.find("preset"), "preset", &other.to_string(), "a preset's name"));
+            }
+        };
+        let request = self.request(&table, preset.as_deref());
+        let settings = waycairn_train::settings(experiments, &request).map_err(|source| {
+            let changed = change.as_ref().map(|change| change.path.as_str());
+            self.refused(tree, label, changed, source)
+        })?;
+        let digest = settings
+            .digest()
+            .map_err(|error| self.refused(tree, name.clone(), None, TrainError::from(error)))?;
+        let digest = identity(&[&self.experiment, &digest.to_string()]);
+        Ok(Configuration { name, change, settings, table, preset, digest })
+    }
+
+    /// An error of the experiment, with the line of what it speaks of.
+    fn refused(
+        &self,
+        tree: &Tree,
+        configuration: String,
+        changed: Option<&str>,
+        source: TrainError,
+    ) -> SettingsError {
+        use waycairn_train::SettingsError as Inner;
+        let path = self.document.path.clone();
+        match source {
+            TrainError::Settings(Inner::UnknownPath { path: key, nearest, .. }) => {
+                SettingsError::UnknownKey {
+                    line: tree.find(&key).line,
+                    nearest: nearest.or_else(|| waycairn_train::nearest(&key, RESERVED)),
+                    path,
+                    hint: "`waycairn train --show-settings` lists the experiment's settings".to_owned(),
+                    key,
+                }
+            }
+            TrainError::Settings(Inner::BadValue { path: key, given, accepted, .. }) => {
+                SettingsError::BadValue { line: tree.find(&key).line, path, key, given, accepted }
+            }
+            source => {
+                let line = tree.find(changed.unwrap_or_default()).line;
+                SettingsError::Refused { path, line, configuration, source: Box::new(source) }
+            }
+        }
+    }
+
+    fn request(&self, table: &Table, preset: Option<&str>) -> TrainRequest {
+        let origin = format!("`{}`", self.document.path.display());
+        TrainRequest {
+            experiment: Some(self.experiment.clone()),
+            preset: preset.map(str::to_owned),
+            settings: Some(SettingsLayer::Table { table: table.clone(), origin }),
+            device: self.runtime.device.clone(),
+            threads: self.runtime.threads,
+            ..TrainRequest::new(&self.output)
+        }
+    }
+
+    /// Every run, in the order of configurations and members.
+    ///
+    /// # Errors
+    ///
+    /// [`StudyError::Settings`] when a member's seed is no setting.
+    pub fn jobs(&self, experiments: &Experiments) -> Result<Vec<Job>, StudyError> {
+        let mut jobs = Vec::with_capacity(self.configurations.len() * self.members.len());
+        for (index, configuration) in self.configurations.iter().enumerate() {
+            for (replica, member) in self.members.iter().enumerate() {
+                jobs.push(self.job(experiments, index, configuration, replica, member)?);
+            }
+        }
+        Ok(jobs)
+    }
+
+    fn job(
+        &self,
+        experiments: &Experiments,
+        index: usize,
+        configuration: &Configuration,
+        replica: usize,
+        member: &str,
+    ) -> Result<Job, StudyError> {
+        let name = format!("{}.{}.{member}", self.experiment, configuration.name);
+        let mut request = self.request(&configuration.table, configuration.preset.as_deref());
+        // Replica 0 is the run that the settings describe; each further one has a seed of its own.
+        let seed = configuration.settings.integer("seed").map_err(TrainError::from)? + replica as u64;
+        request.sets = vec![("seed".to_owned(), seed.to_string())];
+        request.name = Some(name.clone());
+        let settings = waycairn_train::settings(experiments, &request)?;
+        let digest = identity(&[
+            &configuration.digest.to_string(),
+            member,
+            &settings.digest().map_err(TrainError::from)?.to_string(),
+        ]);
+        let short = |digest: &Digest| digest.to_string()[..SHORT].to_owned();
+        let folder = Path::new("runs")
+            .join(format!("{}-{}", configuration.name, short(&configuration.digest)))
+            .join(format!("{member}-{}", short(&digest)));
+        Ok(Job { configuration: index, member: member.to_owned(), settings, name, folder, digest, request })
+    }
+
+    /// The same with another output root than the file names.
+    #[must_use]
+    pub fn with_output(self, output: PathBuf) -> Self {
+        Self { output, ..self }
+    }
+
+    /// The output root.
+    #[must_use]
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// The profile, where the file has one that was chosen.
+    #[must_use]
+    pub fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
+    }
+
+    /// The experiment's name.
+    #[must_use]
+    pub fn experiment(&self) -> &str {
+        &self.experiment
+    }
+
+    /// The configurations, the baseline first.
+    #[must_use]
+    pub fn configurations(&self) -> &[Configuration] {
+        &self.configurations
+    }
+
+    /// What tells these settings from others: experiment, cohort and every configuration, and neither the output nor
+    /// how a launch computes.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let configurations = self.configurations.iter().map(|known| known.digest.to_string());
+        let parts: Vec<String> = configurations.chain(self.members.iter().cloned()).collect();
+        identity(&parts.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+/// Reads the settings that are not the experiment's.
+struct Reader<'file> {
+    path: &'file Path,
+}
+
+impl Reader<'_> {
+    fn bad(&self, place: Place, key: &str, given: &str, accepted: &str) -> SettingsError {
+        SettingsError::BadValue {
+            path: self.path.to_owned(),
+            line: place.line,
+            key: key.to_owned(),
+            given: given.to_owned(),
+            accepted: accepted.to_owned(),
+        }
+    }
+
+    fn text(&self, key: &str, tree: &Tree, accepted: &str) -> Result<String, SettingsError> {
+        match tree {
+            Tree::Value(Value::String(text), _) if !text.is_empty() => Ok(text.clone()),
+            other => Err(self.bad(other.place(), key, &other.shown(), accepted)),
+        }
+    }
+
+    fn whole(&self, key: &str, tree: &Tree, accepted: &str) -> Result<usize, SettingsError> {
+        let whole = match tree {
+            Tree::Value(Value::Integer(value), _) => usize::try_from(*value).ok().filter(|value| *value > 0),
+            _ => None,
+        };
+        whole.ok_or_else(|| self.bad(tree.place(), key, &tree.shown(), accepted))
+    }
+
+    /// The entries of a reserved table; what is none of `known` is refused.
+    fn entries(
+        &self,
+        table: &str,
+        tree: Option<Tree>,
+        known: &[&str],
+    ) -> Result<Vec<(String, Tree)>, SettingsError> {
+        let entries = match tree {
+            None => return Ok(Vec::new()),
+            Some(Tree::Table(entries, _)) => entries,
+            Some(other) => return Err(self.bad(other.place(), table, &other.shown(), "a table")),
+        };
+        if let Some((key, tree)) = entries.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            return Err(SettingsError::UnknownKey {
+                path: self.path.to_owned(),
+                line: tree.place().line,
+                key: format!("{table}.{key}"),
+                nearest: nearest(key, known.iter().copied()).map(|near| format!("{table}.{near}")),
+                hint: format!("`{table}` has {}", known.join(", ")),
+            });
+        }
+        Ok(entries.into_iter().collect())
+    }
+
+    fn runtime(&self, tree: Option<Tree>) -> Result<Runtime, SettingsError> {
+        let mut runtime = Runtime { device: "auto".to_owned(), threads: None };
+        for (key, tree) in self.entries("runtime", tree, &["device", "cpu_threads", "parallel"])? {
+            let path = format!("runtime.{key}");
+            match key.as_str() {
+                "device" => runtime.device = self.text(&path, &tree, "the name of a device, as `cpu`")?,
+                "cpu_threads" => runtime.threads = Some(self.whole(&path, &tree, "a whole number from 1")?),
+                _ => {
+                    let mode = self.text(&path, &tree, "\"jobs\"")?;
+                    if mode != "jobs" {
+                        return Err(self.bad(tree.place(), &path, &format!("{mode:?}"), "\"jobs\""));
+                    }
+                }
+            }
+        }
+        Ok(runtime)
+    }
+
+    fn members(&self, tree: Option<Tree>) -> Result<Vec<String>, SettingsError> {
+        let mut replicas = 1;
+        for (key, tree) in self.entries("cohort", tree, &["replicas"])? {
+            replicas = self.whole(&format!("cohort.{key}"), &tree, "a whole number from 1")?;
+        }
+        Ok((0..replicas).map(|replica| format!("r{replica}")).collect())
+    }
+}
+
+/// The name of a variant: the changed path and, where that is short, the value. A folder's name on every system.
+fn variant(change: &Change) -> String {
+    let plain = |text: &str| -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
+        text.chars().map(|c| if plain(c) { c } else { '_' }).collect()
+    };
+    let path = change.path.replace('.', "_");
+    let value = match &change.value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Object(_) => String::new(),
+        other => other.to_string(),
+    };
+    let value = plain(&value);
+    let value = value.trim_matches('_');
+    if value.is_empty() || value.len() > LONGEST_VALUE {
+        // Two long values must not share a name.
+        let digest = Digest::of(change.value.to_string().as_bytes()).to_string();
+        return format!("{}-{}", plain(&path), &digest[..8]);
+    }
+    format!("{}-{value}", plain(&path))
+}
+
+/// SHA-256 of texts that hold no line breaks, each on its line.
+pub(crate) fn identity(parts: &[&str]) -> Digest {
+    Digest::of(parts.join("\n").as_bytes())
+}
+
+#[cfg(test)]
+#[path = "training/tests.rs"]
+mod tests;

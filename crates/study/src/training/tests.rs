@@ -1,0 +1,104 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use waycairn_train::{Gpt, experiments};
+
+use super::*;
+
+fn resolve(text: &str) -> Result<Training, SettingsError> {
+    let document = Document::parse(Path::new("settings.toml"), text.to_owned())?;
+    Training::resolve(&experiments![Gpt], document, None)
+}
+
+fn error(text: &str) -> String {
+    let error = resolve(text).unwrap_err();
+    format!("{error}; {}", error.next().unwrap_or_default())
+}
+
+#[test]
+fn one_factor_at_a_time_and_never_a_product() {
+    let text = "\
+[base]
+experiment = \"gpt\"
+learning_rate = { choice = [0.1, 0.01, 0.001] }
+cohort = { replicas = 4 }
+[base.model]
+width = { choice = [8, 16, 32] }
+heads = 2
+";
+    let training = resolve(text).unwrap();
+    let names: Vec<&str> = training.configurations().iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["baseline", "learning_rate-0.01", "learning_rate-0.001", "model_width-16", "model_width-32"]
+    );
+    let jobs = training.jobs(&experiments![Gpt]).unwrap();
+    assert_eq!(jobs.len(), 20);
+    assert_eq!(jobs[0].name, "gpt.baseline.r0");
+    assert_eq!(jobs[19].name, "gpt.model_width-32.r3");
+    let seeds: Vec<u64> = jobs[..4].iter().map(|job| job.settings.integer("seed").unwrap()).collect();
+    assert_eq!(seeds, [1337, 1338, 1339, 1340]);
+    assert_eq!(jobs[4].settings.number("learning_rate").unwrap(), 0.01);
+    assert_eq!(jobs[4].settings.integer("model.width").unwrap(), 8);
+    let folder = jobs[4].folder.to_str().unwrap();
+    assert!(folder.starts_with("runs/learning_rate-0.01-") && folder.contains("/r0-"), "{folder}");
+    let folders: std::collections::BTreeSet<_> = jobs.iter().map(|job| &job.folder).collect();
+    assert_eq!(folders.len(), 20);
+}
+
+#[test]
+fn what_means_the_same_is_run_once() {
+    let training =
+        resolve("[base]\nlearning_rate = { choice = [1, 1.0, 0.5, 0.5] }\nwarmup = { choice = [20, 5] }\n")
+            .unwrap();
+    let names: Vec<String> = training.configurations().iter().map(Configuration::label).collect();
+    assert_eq!(names, ["baseline", "learning_rate=0.5", "warmup=5"]);
+}
+
+#[test]
+fn the_digest_is_of_what_decides_results() {
+    let digest = |text: &str| resolve(text).unwrap().digest();
+    let base = digest("[base]\nsteps = 3\n");
+    assert_eq!(base, digest("# a comment\n[base]\noutput = \"elsewhere\"\nsteps = 3\n"));
+    assert_eq!(base, digest("[base]\nsteps = 3\nruntime = { device = \"cpu\", cpu_threads = 1 }\n"));
+    assert_ne!(base, digest("[base]\nsteps = 4\n"));
+    assert_ne!(base, digest("[base]\nsteps = 3\ncohort = { replicas = 2 }\n"));
+    assert_ne!(base, digest("[base]\nsteps = { choice = [3, 4] }\n"));
+}
+
+#[test]
+fn long_values_have_names_of_their_own() {
+    let change = |value: serde_json::Value| variant(&Change { path: "a.b".to_owned(), value });
+    assert_eq!(change(serde_json::json!(0.01)), "a_b-0.01");
+    assert_eq!(change(serde_json::json!("../x y")), "a_b-.._x_y");
+    assert_eq!(change(serde_json::json!([1, 2])), "a_b-1_2");
+    let (one, other) = (change(serde_json::json!("x".repeat(99))), change(serde_json::json!("y".repeat(99))));
+    assert_ne!(one, other);
+    assert_eq!(one.len(), "a_b-".len() + 8);
+    assert_eq!(change(serde_json::json!({})).len(), "a_b-".len() + 8);
+}
+
+#[test]
+fn settings_that_cannot_be_used_are_told_with_their_line() {
+    for (text, told) in [
+        (
+            "[base]\nsteps = 1\nlearning_rat = 0.1\n",
+            "line 3: there is no setting `learning_rat`; did you mean `learning_rate`?",
+        ),
+        ("[base]\nexperment = \"gpt\"\n", "did you mean `experiment`?"),
+        ("[base]\nsteps = -1\n", "line 2: `steps` cannot be -1; `steps` takes a whole number from 1"),
+        ("[base]\n[base.model]\nwidth = \"wide\"\n", "line 3: `model.width` cannot be"),
+        ("[base]\nsteps = { choice = [1, \"x\"] }\n", "line 2: `steps` cannot be"),
+        ("[base]\nexperiment = \"nre\"\n", "line 2: `experiment` cannot be \"nre\"; `experiment` takes gpt"),
+        ("[base]\nruntime = { device = { choice = [\"cpu\", \"cuda\"] } }\n", "use separate launches"),
+        ("[base]\noutput = { choice = [\"a\", \"b\"] }\n", "use separate launches"),
+        ("[base]\ncohort = { replicas = { choice = [1, 2] } }\n", "repeated in every configuration"),
+        ("[base]\ncohort = { replicas = 0 }\n", "`cohort.replicas` cannot be 0"),
+        ("[base]\ncohort = { priors = [\"uniform\"] }\n", "there is no setting `cohort.priors`"),
+        ("[base]\nruntime = { parallel = \"rows\" }\n", "`runtime.parallel` cannot be \"rows\""),
+        ("[base]\nruntime = { threads = 1 }\n", "there is no setting `runtime.threads`"),
+        ("[base]\noutput = 3\n", "`output` cannot be 3"),
+        ("[base]\npreset = \"huge\"\n", "the baseline is refused"),
+    ] {
+        assert!(error(text).contains(told), "{text:?}: {}", error(text));
+    }
+}

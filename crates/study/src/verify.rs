@@ -1,0 +1,140 @@
+//! The deep check of a root: every byte of the cache, every record of a run, every archive.
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::Path;
+
+use serde::Serialize;
+use waycairn_cache::Cache;
+use waycairn_durable::open_file;
+
+use crate::error::StudyError;
+use crate::record::{RecordedRun, folders};
+
+/// What a deep check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verification {
+    /// How many files were checked.
+    pub checked: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// What is wrong, all of it.
+    pub damaged: Vec<Damaged>,
+    /// Damaged entries that were set aside, by their new path.
+    pub quarantined: Vec<String>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Damaged {
+    /// The file, from the root.
+    pub path: String,
+    /// The key of its entry, where it is one of the cache and can be read.
+    pub key: Option<String>,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Checks a root: digests, recipes against keys and dependencies of the cache, records of runs and what they refer to,
+/// archives of sources. With `quarantine`, damaged entries of the cache are renamed aside, so that they are built again.
+///
+/// # Errors
+///
+/// [`StudyError::Io`] when the root cannot be listed. All else is in the answer.
+pub fn verify(
+    root: &Path,
+    quarantine: bool,
+    progress: impl Fn(u64) + Sync,
+) -> Result<Verification, StudyError> {
+    let cache = Cache::open(root)?;
+    let report = cache.verify(progress)?;
+    let mut found = Verification { checked: report.files, bytes: report.bytes, ..Verification::default() };
+    for failure in &report.failures {
+        found.damaged.push(Damaged {
+            path: format!("{}/{}", crate::record::entry_path(&failure.entry), failure.file),
+            key: failure.key.map(|key| key.digest().to_string()),
+            what: failure.damage.to_string(),
+        });
+    }
+    records(root, &mut found)?;
+    archives(root, &mut found)?;
+    if quarantine {
+        for entry in report.damaged() {
+            let aside = cache.quarantine(entry)?;
+            let aside = aside.strip_prefix(root).unwrap_or(&aside).display().to_string();
+            found.quarantined.push(aside);
+        }
+    }
+    Ok(found)
+}
+
+fn records(root: &Path, found: &mut Verification) -> Result<(), StudyError> {
+    let cache = Cache::open(root)?;
+    let there: BTreeSet<String> = cache.listing()?.entries().map(crate::record::entry_path).collect();
+    for variant in folders(&root.join("runs"))? {
+        for member in folders(&root.join("runs").join(&variant))? {
+            let folder = Path::new("runs").join(&variant).join(&member);
+            let shown = folder.display().to_string();
+            found.checked += 1;
+            let damaged = |path: String, what: String| Damaged { path, key: None, what };
+            match RecordedRun::open(root, &folder) {
+                Err(StudyError::Damaged { path, what }) => {
+                    let path = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+                    found.damaged.push(damaged(path, what));
+                }
+                Err(error) => return Err(error),
+                Ok(None) => found.damaged.push(damaged(shown, "there is no `run.json` in it".to_owned())),
+                Ok(Some(run)) => {
+                    if !root.join(&run.run.source).is_file() {
+                        let what = format!("it names the archive `{}`, which is not there", run.run.source);
+                        found.damaged.push(damaged(format!("{shown}/run.json"), what));
+                    }
+                    for (product, reference) in &run.artifacts.artifacts {
+                        if !there.contains(&reference.path) {
+                            let what = format!("its `{product}` is `{}`, which is not there", reference.path);
+                            found.damaged.push(damaged(format!("{shown}/artifacts.json"), what));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads every archive to its end: each entry of it has a checksum.
+fn archives(root: &Path, found: &mut Verification) -> Result<(), StudyError> {
+    let folder = root.join("source");
+    let entries = match std::fs::read_dir(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => {
+            entries.map_err(|source| StudyError::Io { operation: "list", path: folder.clone(), source })?
+        }
+    };
+    let mut names: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
+    names.sort_unstable();
+    for name in names {
+        let name = name.to_string_lossy().into_owned();
+        if !name.ends_with(".zip") || name.starts_with('.') {
+            continue;
+        }
+        let path = folder.join(&name);
+        found.checked += 1;
+        if let Err(what) = read_archive(&path) {
+            found.damaged.push(Damaged { path: format!("source/{name}"), key: None, what });
+        }
+    }
+    Ok(())
+}
+
+fn read_archive(path: &Path) -> Result<(), String> {
+    let file = open_file(path).map_err(|error| error.to_string())?;
+    let mut archive = zip::ZipArchive::new(file).map_err(|error| error.to_string())?;
+    let mut buffer = vec![0; 1 << 16];
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).map_err(|error| error.to_string())?;
+        let name = entry.name().map_or_else(|_| format!("file {index}"), |name| name.into_owned());
+        while entry.read(&mut buffer).map_err(|error| format!("`{name}`: {error}"))? > 0 {}
+    }
+    Ok(())
+}
