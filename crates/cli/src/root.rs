@@ -1,5 +1,6 @@
 //! Where the output root is when nobody says so.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use waycairn_durable::{VersionError, read_format};
@@ -54,20 +55,26 @@ pub(crate) fn passed_over(named: Option<&Path>, here: &Path) -> Option<PathBuf> 
     found.then_some(path)
 }
 
-/// What a root keeps for itself: nothing that somebody else writes may stand there.
+/// What a root keeps for itself, be it there yet or not: nothing that somebody else writes may stand there. It is what
+/// the overview of docs/format.md lists, what lies beside it for the trainer and for studies, and all that is hidden.
 const OWN: [&str; 11] = [
     "FORMAT",
     "objects",
     "cache",
     "locks",
     "plugins",
-    "runs",
-    "source",
     "history.json",
     "pins.json",
+    "runs",
+    "source",
     "settings_training.toml",
     "settings_analysis.toml",
 ];
+
+/// Whether a name at the top of a root is the root's own.
+fn is_own(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".") || OWN.iter().any(|own| name == *own)
+}
 
 /// The root among whose own files and folders a path lies, symbolic links in it followed; `None` for every other path,
 /// one beside them in the folder of a root too. The path itself need not exist.
@@ -81,7 +88,7 @@ pub(crate) fn owner(path: &Path) -> Option<PathBuf> {
     };
     let holds = |folder: &&Path| {
         let inside = path.strip_prefix(folder).ok().and_then(|inside| inside.iter().next());
-        let own = inside.is_some_and(|first| OWN.iter().any(|own| *own == first));
+        let own = inside.is_some_and(is_own);
         // Parts that were copied without the marker are read as a root too.
         own && (is_root(folder, folder.ends_with(DEFAULT.iter().collect::<PathBuf>()))
             || folder.join("objects/values").is_dir())
@@ -188,6 +195,12 @@ mod tests {
             "root/objects/values/new",
             "link/values/x",
             "root/plots/../cache",
+            // These are not there yet.
+            "root/pins.json",
+            "root/history.json",
+            "root/.garbled-0123456789abcdef-history.json",
+            "root/settings_training.toml",
+            "root/runs",
         ] {
             assert_eq!(owner(&top.join(name)), Some(root.clone()), "{name}");
         }
@@ -195,6 +208,8 @@ mod tests {
             "x.csv",
             "root/plots/x.csv",
             "root/x.csv",
+            "root/plots/pins.json",
+            "root/plots/.x",
             "root/objects/../x.csv",
             "elsewhere/objects/x",
             "no/objects/x",
@@ -203,6 +218,22 @@ mod tests {
         }
         std::fs::remove_file(root.join("FORMAT")).unwrap();
         assert_eq!(owner(&root.join("objects/x")), Some(root));
+    }
+
+    #[test]
+    fn what_the_overview_of_the_format_lists_is_the_roots_own() {
+        let page = include_str!("../../../docs/format.md");
+        let overview = page.split("```").nth(1).unwrap();
+        // What is right below the root stands behind two spaces.
+        let lines = overview.lines().filter_map(|line| line.strip_prefix("  "));
+        let names: Vec<&str> = lines
+            .filter(|line| !line.starts_with(' '))
+            .filter_map(|line| Some(line.split_whitespace().next()?.trim_end_matches('/')))
+            .collect();
+        assert!(names.len() >= 7, "{names:?}");
+        for name in names {
+            assert!(is_own(OsStr::new(name)), "{name}");
+        }
     }
 
     fn write(path: &Path, bytes: &[u8]) {
