@@ -193,8 +193,8 @@ impl ObjectReader {
         }
     }
 
-    /// Nodes with a checkpoint near one that may have none: its ancestors, nearest first, then the others of its
-    /// run by their distance.
+    /// Nodes with a checkpoint that is there, near one that may have none: its ancestors, nearest first, then the
+    /// others of its run by their distance.
     ///
     /// # Errors
     /// Any [`QueryError`] of reading parts.
@@ -209,8 +209,15 @@ impl ObjectReader {
             marked.into_iter().filter(|other| other.same_run(node) && !nearest.contains(other)).collect();
         others.sort_by_key(|other| other.seq().abs_diff(node.seq()));
         nearest.extend(others);
-        nearest.retain(|other| other != node);
+        // Parts may be copied without blobs, and a marker outlives a folder that was removed by hand.
+        nearest.retain(|other| other != node && self.has_checkpoint_folder(other));
         Ok(nearest)
+    }
+
+    /// Whether the folder of a node's checkpoint is there, whatever records say.
+    fn has_checkpoint_folder(&self, node: &Node) -> bool {
+        let folder = blobs_folder(self.root()).join(node.address().as_str()).join(CHECKPOINT_ENTRY);
+        matches!(self.is_inside(node, &folder), Ok(true)) && folder.is_dir()
     }
 
     /// The artifacts that records of a node announce and that are there, by suffix. No payload is decoded.

@@ -176,8 +176,18 @@ fn nearest_checkpoints_are_ancestors_first() {
         record("warm", 4, 6, &[marked()]),
         record("warm", 9, 7, &[marked()]),
     ]);
-    let nearest = root.reader().nearest_checkpoints(&node("warm", 1)).unwrap();
-    assert_eq!(nearest, [node("base", 1), node("base", 0), node("warm", 4), node("warm", 9)]);
+    let folder = |node: waycairn_dag::Node| {
+        root.path().join("objects/blobs").join(node.address().as_str()).join("checkpoint")
+    };
+    for node in [node("base", 0), node("base", 1), node("warm", 4), node("warm", 9)] {
+        std::fs::create_dir_all(folder(node)).unwrap();
+    }
+    let nearest = || root.reader().nearest_checkpoints(&node("warm", 1)).unwrap();
+    assert_eq!(nearest(), [node("base", 1), node("base", 0), node("warm", 4), node("warm", 9)]);
+    for gone in [node("base", 1), node("warm", 4)] {
+        std::fs::remove_dir(folder(gone)).unwrap();
+    }
+    assert_eq!(nearest(), [node("base", 0), node("warm", 9)], "what is marked and gone is not named");
     assert!(root.reader().nearest_checkpoints(&node("nobody", 1)).unwrap().is_empty());
 }
 
