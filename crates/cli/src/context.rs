@@ -81,15 +81,21 @@ impl Context {
         reader.resolve(text).map_err(|error| failure::resolve(error, text, reader.root()))
     }
 
-    /// Says of a checkpoint that was not found and that a record marks that its folder is gone.
+    /// Says of a checkpoint that was not found what records say of it: that its folder is gone, or that it was
+    /// withdrawn.
     pub(crate) fn explain_missing(&self, error: CliError) -> CliError {
         let Some(node) = error.without_checkpoint().cloned() else { return error };
         let reader = ObjectReader::open(&self.root_to_read().path);
         let view = reader.and_then(|reader| reader.node(&node)).ok().flatten();
-        if view.is_none_or(|view| view.checkpoint.is_none()) {
-            return error;
+        match view {
+            Some(view) if view.checkpoint.is_some() => error.why(
+                "a record says that it had one, and the folder of it is gone: it was removed or not copied",
+            ),
+            Some(view) if view.checkpoint_withdrawn => {
+                error.why("it was withdrawn: the settings of its run keep it no longer")
+            }
+            _ => error,
         }
-        error.why("a record says that it had one, and the folder of it is gone: it was removed or not copied")
     }
 
     /// Writes a table; one without rows is said in words, so that silence is never an answer on a terminal.
@@ -152,6 +158,8 @@ mod tests {
         let node = |seq| Node::new("tiny", "0123456789abcdef", seq).unwrap();
         store.stage_folder(&node(1), "checkpoint").unwrap().commit(Marker::Checkpoint, &[]).unwrap();
         store.value(&node(2), &[]).unwrap();
+        store.stage_folder(&node(3), "checkpoint").unwrap().commit(Marker::Checkpoint, &[]).unwrap();
+        store.withdraw_checkpoints(&[node(3)]).unwrap();
         store.close().unwrap();
         let checkpoint = store.reader().checkpoint(&node(1)).unwrap().unwrap();
         std::fs::remove_dir_all(checkpoint).unwrap();
@@ -165,10 +173,11 @@ mod tests {
             command_line: Vec::new(),
             stop: None,
         };
-        for (seq, gone) in [(1, true), (2, false)] {
+        for (seq, says) in [(1, Some("is gone")), (2, None), (3, Some("it was withdrawn"))] {
             let error = TrainError::NoCheckpoint { node: node(seq), nearest: Vec::new() };
             let error = context.explain_missing(failure::train(error));
-            assert_eq!(error.why.is_some_and(|why| why.contains("is gone")), gone, "{seq}");
+            assert_eq!(error.why.is_some(), says.is_some(), "{seq}");
+            assert!(error.why.is_none_or(|why| why.contains(says.unwrap())), "{seq}");
         }
     }
 }
