@@ -223,6 +223,12 @@ impl TrainError {
         self.code() == "usage"
     }
 
+    /// Whether a node has no checkpoint, or has it no longer: what else was recorded meanwhile may name another one.
+    #[must_use]
+    pub fn is_no_checkpoint(&self) -> bool {
+        matches!(self, Self::NoCheckpoint { .. } | Self::Withdrawn { .. })
+    }
+
     /// Keeps arguments for the command that is advised.
     pub(crate) fn carrying(mut self, arguments: String) -> Self {
         if let Self::Checkpoint { carried, .. } = &mut self {

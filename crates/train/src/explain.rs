@@ -3,10 +3,10 @@
 use waycairn_dag::{Address, Node};
 use waycairn_store::ObjectReader;
 
-use crate::checkpoint::CONFIG;
 use crate::error::{TrainError, branch_command};
 use crate::experiment::Experiments;
 use crate::identity::{Known, Refusal, RunKey, option};
+use crate::known::recorded_config;
 use crate::origin::{Origin, Resolved};
 use crate::request::{SettingsLayer, TrainRequest};
 use crate::settings::Settings;
@@ -98,8 +98,7 @@ pub(crate) fn other_settings(
     let theirs = newest.map(|(run, _)| run).or(known.first()).and_then(|run| run.key.as_ref());
     let differences = newest.and_then(|(run, seq)| {
         let node = Node::new(&key.name, &run.nonce, seq).ok()?;
-        let folder = reader.checkpoint(&node).ok()??;
-        let config = std::fs::read_to_string(folder.join(CONFIG)).ok()?;
+        let (_, config) = recorded_config(reader, &node)?;
         let theirs = Settings::defaults(settings.schema().clone()).with_toml(&config, "its settings").ok()?;
         Some(settings.differences(&theirs))
     });

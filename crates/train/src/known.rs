@@ -1,9 +1,56 @@
 //! Reads from the store what runs of a name there are.
 
-use waycairn_dag::Node;
-use waycairn_store::{NodeRow, ObjectReader, QueryError, Scalar};
+use std::path::PathBuf;
 
+use waycairn_dag::Node;
+use waycairn_durable::read_file;
+use waycairn_store::{NodeRow, ObjectReader, QueryError, RunSummary, Scalar};
+
+use crate::checkpoint::CONFIG;
 use crate::identity::{BASE_FIELD, Known, MODEL_FIELD, RunKey, SETTINGS_FIELD};
+
+/// How often something is looked for anew where the checkpoint that it is in was withdrawn meanwhile. Each time means
+/// that a newer one was saved, so more is no hope.
+const TRIES: usize = 16;
+
+/// Finds the settings file of a node's checkpoint, or that of the newest one of its run that is there: the path and the
+/// text. `None` where the run has none that can be read.
+///
+/// Beside a process that trains the run and withdraws checkpoints, it is asked again as long as others are listed.
+#[must_use]
+pub fn recorded_config(reader: &ObjectReader, node: &Node) -> Option<(PathBuf, String)> {
+    let config = |node: &Node| {
+        let path = reader.checkpoint(node).ok()??.join(CONFIG);
+        let text = String::from_utf8(read_file(&path).ok()?).ok()?;
+        Some((path, text))
+    };
+    config(node).or_else(|| {
+        let listed = || {
+            let runs = reader.runs_of(node.name()).ok()?;
+            Some(runs.into_iter().find(|run| run.last.same_run(node))?.checkpoints)
+        };
+        again(listed, |checkpoints| {
+            checkpoints.iter().rev().take(TRIES).find_map(|seq| config(&at(node, *seq)))
+        })
+    })
+}
+
+/// Lists something and looks for what is wanted in it, and does both again while it is not found and the list changes.
+fn again<L: PartialEq, T>(
+    mut list: impl FnMut() -> Option<L>,
+    mut find: impl FnMut(&L) -> Option<T>,
+) -> Option<T> {
+    let mut before = None;
+    for _ in 0..TRIES {
+        let listed = list()?;
+        let found = find(&listed);
+        if found.is_some() || before.as_ref() == Some(&listed) {
+            return found;
+        }
+        before = Some(listed);
+    }
+    None
+}
 
 /// Lists the runs of a name, newest first.
 ///
@@ -15,8 +62,22 @@ pub(crate) fn known_runs(reader: &ObjectReader, name: &str) -> Result<Vec<Known>
     let rows = reader.query().name(name).seq(0).select(&[SETTINGS_FIELD, BASE_FIELD])?.value;
     // Asked on its own: a key that no part knows leaves no rows, and only runs of studies have this one.
     let models = reader.query().name(name).seq(0).has(MODEL_FIELD).select(&[MODEL_FIELD])?.value;
+    let mut runs = reader.runs_of(name)?;
+    let mut newest = checkpoints_that_are_there(reader, &runs)?;
+    for _ in 0..TRIES {
+        if runs.iter().map(|run| &run.checkpoints).eq(&newest) {
+            break;
+        }
+        // Gone, or withdrawn between the two looks, and then another list says what replaced it.
+        let listed = reader.runs_of(name)?;
+        if listed == runs {
+            break;
+        }
+        newest = checkpoints_that_are_there(reader, &listed)?;
+        runs = listed;
+    }
     let mut known = Vec::new();
-    for run in reader.runs_of(name)? {
+    for (run, checkpoints) in runs.into_iter().zip(newest) {
         let text = |rows: &[NodeRow], key: &str| {
             let row = rows.iter().find(|row| row.node.same_run(&run.last))?;
             match row.fields.get(key) {
@@ -33,14 +94,6 @@ pub(crate) fn known_runs(reader: &ObjectReader, name: &str) -> Result<Vec<Known>
             }),
             _ => None,
         };
-        let mut checkpoints = run.checkpoints;
-        // A marker whose folder is gone does not count; only the newest is of interest.
-        while let Some(newest) = checkpoints.last() {
-            if reader.checkpoint(&at(&run.last, *newest))?.is_some() {
-                break;
-            }
-            checkpoints.pop();
-        }
         known.push(Known {
             nonce: run.nonce,
             key,
@@ -50,6 +103,25 @@ pub(crate) fn known_runs(reader: &ObjectReader, name: &str) -> Result<Vec<Known>
         });
     }
     Ok(known)
+}
+
+/// The checkpoints of each run. A marker whose folder is gone does not count; only the newest is of interest.
+fn checkpoints_that_are_there(
+    reader: &ObjectReader,
+    runs: &[RunSummary],
+) -> Result<Vec<Vec<u64>>, QueryError> {
+    let mut there = Vec::with_capacity(runs.len());
+    for run in runs {
+        let mut checkpoints = run.checkpoints.clone();
+        while let Some(newest) = checkpoints.last() {
+            if reader.checkpoint(&at(&run.last, *newest))?.is_some() {
+                break;
+            }
+            checkpoints.pop();
+        }
+        there.push(checkpoints);
+    }
+    Ok(there)
 }
 
 /// The node of a run at a recorded position.
@@ -66,7 +138,7 @@ mod tests {
     use std::io::{Seek as _, SeekFrom, Write as _};
     use std::path::{Path, PathBuf};
 
-    use waycairn_store::{ObjectStore, StoreOptions};
+    use waycairn_store::{Marker, ObjectStore, StoreOptions};
 
     use super::*;
 
@@ -89,6 +161,53 @@ mod tests {
         let mut file = fs::OpenOptions::new().write(true).open(path).unwrap();
         file.seek(place).unwrap();
         file.write_all(bytes).unwrap();
+    }
+
+    #[test]
+    fn settings_are_found_while_checkpoints_are_withdrawn() {
+        let root = tempfile::tempdir().unwrap();
+        let node = |seq| Node::new("run", "0123456789abcdef", seq).unwrap();
+        let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+        let save = |seq| {
+            let staged = store.stage_folder(&node(seq), "checkpoint").unwrap();
+            let config = staged.path().join(CONFIG);
+            waycairn_durable::write_file(&config, b"steps = 1\n", waycairn_durable::Durability::Regenerable)
+                .unwrap();
+            staged.commit(Marker::Checkpoint, &[]).unwrap();
+            store.flush().unwrap();
+        };
+        save(0);
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for seq in 1..60 {
+                    save(seq);
+                    store.withdraw_checkpoints(&[node(seq - 1)]).unwrap();
+                }
+                done.store(true, std::sync::atomic::Ordering::SeqCst);
+            });
+            let reader = ObjectReader::open(root.path()).unwrap();
+            while !done.load(std::sync::atomic::Ordering::SeqCst) {
+                let (_, text) = recorded_config(&reader, &node(0)).unwrap();
+                assert_eq!(text, "steps = 1\n");
+                let known = known_runs(&reader, "run").unwrap();
+                assert!(!known[0].checkpoints.is_empty());
+            }
+        });
+        store.close().unwrap();
+    }
+
+    #[test]
+    fn what_is_gone_for_good_is_looked_for_twice() {
+        let mut tries = 0;
+        let found = again(
+            || Some(1),
+            |_| -> Option<()> {
+                tries += 1;
+                None
+            },
+        );
+        assert_eq!((found, tries), (None, 2));
     }
 
     #[test]

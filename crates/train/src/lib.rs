@@ -107,6 +107,7 @@ pub use export::{ExportFormat, export};
 pub use gpt::{Gpt, GptModel};
 pub use inspect::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze};
 pub use job::JobError;
+pub use known::recorded_config;
 pub use moments::MomentsError;
 pub use progress::{Event, Progress};
 pub use request::{Base, SettingsLayer, Status, TrainReport, TrainRequest};

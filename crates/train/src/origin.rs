@@ -73,16 +73,27 @@ impl Origin {
                 Ok(Self::Branch { node: node.clone(), checkpoint: Box::new(checkpoint) })
             }
             Base::Resume(node) => {
-                let known = known_runs(reader, node.name())?;
-                let run = known.into_iter().find(|run| run.nonce == node.nonce());
-                let newest = match run.as_ref().and_then(|run| run.checkpoints.last()) {
-                    Some(newest) => node.at(*newest)?,
-                    // Its error names the nearest checkpoints.
-                    None => node.clone(),
-                };
-                let checkpoint = restore::open(reader, &newest, Depth::Whole)?;
-                let key = run.and_then(|run| run.key);
-                Ok(Self::Resume { node: node.clone(), checkpoint: Box::new(checkpoint), key })
+                let mut before = None;
+                loop {
+                    let known = known_runs(reader, node.name())?;
+                    let run = known.into_iter().find(|run| run.nonce == node.nonce());
+                    let newest = match run.as_ref().and_then(|run| run.checkpoints.last()) {
+                        Some(newest) => node.at(*newest)?,
+                        // Its error names the nearest checkpoints.
+                        None => node.clone(),
+                    };
+                    match restore::open(reader, &newest, Depth::Whole) {
+                        // The run is being trained, and a newer one replaced it before it was held.
+                        Err(error) if error.is_no_checkpoint() && before.as_ref() != Some(&newest) => {
+                            before = Some(newest);
+                        }
+                        opened => {
+                            let checkpoint = Box::new(opened?);
+                            let key = run.and_then(|run| run.key);
+                            return Ok(Self::Resume { node: node.clone(), checkpoint, key });
+                        }
+                    }
+                }
             }
         }
     }

@@ -93,7 +93,7 @@ pub(crate) fn run(args: AnalyzeArgs, context: &Context) -> Result<Exit, CliError
     let reader = context.reader()?;
     let analyses = analyses(&args, context)?;
     let at = nodes(&args, context, &reader)?;
-    let request = AnalyzeRequest {
+    let mut request = AnalyzeRequest {
         root: reader.root().to_owned(),
         analyses,
         at,
@@ -103,7 +103,19 @@ pub(crate) fn run(args: AnalyzeArgs, context: &Context) -> Result<Exit, CliError
         tag: args.tag.clone(),
     };
     let mut out = args.output.open(&context.terminal)?;
-    let outcomes = analyze(&context.experiments, &request).map_err(failure::train)?;
+    let outcomes = loop {
+        match analyze(&context.experiments, &request) {
+            // What was picked was withdrawn before it was held, and nothing was run: a newer checkpoint replaced it.
+            Err(error) if args.which.at.is_empty() && error.is_no_checkpoint() => {
+                let at = nodes(&args, context, &reader)?;
+                if at == request.at {
+                    return Err(failure::train(error));
+                }
+                request.at = at;
+            }
+            ended => break ended.map_err(failure::train)?,
+        }
+    };
     let failed = outcomes.iter().filter(|outcome| outcome.status == AnalyzeStatus::Failed).count();
     match args.output.format() {
         Format::Table => {

@@ -1,9 +1,8 @@
 //! The settings of a run: every one before it is trained, for `waycairn train --show-settings`, and those that one was
 //! trained with, for `waycairn show`.
 
-use waycairn_durable::read_file;
 use waycairn_store::{NodeView, ObjectReader};
-use waycairn_train::{Key, Schema, Settings, Value as Setting};
+use waycairn_train::{Key, Schema, Settings, Value as Setting, recorded_config};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -15,16 +14,7 @@ use crate::value::Value;
 /// the same at every node of a run. `None` where there is no checkpoint to read, or one of another program's
 /// experiment.
 pub(super) fn recorded(view: &NodeView, reader: &ObjectReader, context: &Context) -> Option<Settings> {
-    let own = view.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.complete);
-    let node = if own {
-        view.node.clone()
-    } else {
-        let runs = reader.runs_of(view.node.name()).ok()?;
-        let run = runs.iter().find(|run| run.last.same_run(&view.node))?;
-        run.last.at(*run.checkpoints.last()?).ok()?
-    };
-    let config = reader.checkpoint(&node).ok()??.join("config.toml");
-    let text = read_file(&config).ok().and_then(|bytes| String::from_utf8(bytes).ok())?;
+    let (config, text) = recorded_config(reader, &view.node)?;
     let known = context.experiments.describe();
     let read = known.into_iter().find_map(|experiment| {
         Settings::defaults(Schema::new(experiment.keys)).with_toml(&text, "the settings").ok()
