@@ -70,8 +70,11 @@ fn run(
     }
     // Before anything else, so that a training is stopped in good order in its first moments too.
     let trains = arguments.get(1).is_some_and(|word| word == "train");
-    let stop =
-        if trains { Some(Stop::on_signals(progress::stopping).map_err(CliError::system)?) } else { None };
+    let stop = if trains {
+        Some(Stop::on_signals(progress::stopped_early, progress::stopping).map_err(CliError::system)?)
+    } else {
+        None
+    };
     let mut known = command(&experiments);
     let parsed = known.try_get_matches_from_mut(arguments);
     let cli = match parsed.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches)) {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use waycairn_train::{Event, Progress};
 
+use crate::error::Exit;
 use crate::number::{self, plural};
 use crate::table::printable;
 use crate::terminal::Terminal;
@@ -40,6 +41,14 @@ impl Write for LogWriter {
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
     }
+}
+
+/// Says that nothing was trained yet when a stop was asked for, and gives the status that says so too: the same command
+/// begins.
+pub(crate) fn stopped_early() -> i32 {
+    let line = "stopped before anything was trained; the same command begins again\n";
+    drop(LogWriter.write_all(line.as_bytes()));
+    Exit::Stopped as i32
 }
 
 /// Says that a first interrupt was heard: what stops in good order takes a moment.

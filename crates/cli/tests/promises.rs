@@ -114,6 +114,44 @@ fn cli_4_what_stopped_in_good_order_ends_with_4_and_goes_on() {
 
 #[cfg(unix)]
 #[test]
+fn cli_4_a_signal_before_training_ends_with_4_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for (signal, held_open) in [("TERM", false), ("INT", false), ("INT", true)] {
+        // An open waits for a writer; a read waits for what one writes.
+        let writer = held_open.then(|| std::fs::File::options().read(true).write(true).open(&fifo).unwrap());
+        let child = command(folder.path(), &train(&["--settings", "fifo"]))
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let kill = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        let begin = std::time::Instant::now();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{signal} {held_open}: {said}");
+        assert!(said.contains("stopped before anything was trained"), "{said}");
+        assert!(begin.elapsed().as_secs() < 30, "{signal} {held_open}");
+        drop(writer);
+    }
+    assert!(!folder.path().join("outputs").exists());
+    let fed =
+        "mkfifo fed; (sleep 1; printf 'steps = 2\\n' > fed) & exec \"$0\" train --preset tiny --settings fed";
+    let fed = Command::new("sh")
+        .args(["-c", fed, env!("CARGO_BIN_EXE_waycairn")])
+        .current_dir(folder.path())
+        .env_remove("WAYCAIRN_ROOT")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&fed.stdout);
+    assert!(fed.status.success() && said.contains("after 2 steps"), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
 fn cli_4_a_second_interrupt_ends_at_once_with_130() {
     let folder = tempfile::tempdir().unwrap();
     // A first request waits for the end of a micro-batch; this one is longer than the pause between the two.

@@ -126,6 +126,8 @@ pub fn train(
     let plan = Plan::new(experiments, training)?;
     ensure_format(&training.output).map_err(waycairn_train::TrainError::from)?;
     let lease = Lease::join(&training.output, training.digest(), announce)?;
+    // Whoever waits for the root is ended by a signal at once; from here on a stop is one in good order.
+    stop.begin();
     let launch = Launch { experiments, training, options, stop, started, source: OnceCell::new() };
     let mut report = launch.runs(&plan, observe)?;
     if let Some(alone) = lease.leave(announce)? {

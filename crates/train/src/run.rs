@@ -82,6 +82,7 @@ fn launch(
     if let Ok(Plan::Skip { nonce, seq }) = decide(&wish, &key, &known) {
         return skipped(&name, &nonce, seq, rhythm.steps, &known);
     }
+    stop.begin();
     ensure_format(&request.root)?;
     let _lock = lock(&request.root, &key)?;
     // Read under the lock: another launch may have ended in between.

@@ -1,7 +1,7 @@
 //! Cooperative stop: a request, and the signals that make one.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -10,6 +10,13 @@ use waycairn_store::ObjectStore;
 
 /// The exit status of a process that an interrupt ended at once.
 const INTERRUPTED: i32 = 130;
+
+/// No signal was heard, and nothing is trained yet.
+const IDLE: u8 = 0;
+/// Training begins: a signal makes a request.
+const TRAINING: u8 = 1;
+/// A signal was heard before that: the process ends.
+const ENDING: u8 = 2;
 
 /// Asks a run to stop in good order: it saves a checkpoint of its last finished step, and returns.
 ///
@@ -24,6 +31,8 @@ pub struct Stop {
 #[derive(Debug, Default)]
 struct Shared {
     requested: AtomicBool,
+    /// One of [`IDLE`], [`TRAINING`] and [`ENDING`].
+    phase: AtomicU8,
     /// The store to flush before the process ends at once.
     store: Mutex<Weak<ObjectStore>>,
 }
@@ -38,7 +47,11 @@ impl Stop {
     /// Makes one that SIGTERM, SIGHUP, SIGINT and SIGUSR1 make; a SIGHUP that the process was started to ignore,
     /// as `nohup` does, stays ignored.
     ///
-    /// `announce` is called at the first SIGINT, on a thread of its own, so that it may write somewhere.
+    /// As long as no run has begun to train there is nothing to stop: settings are read, perhaps from a pipe that nobody
+    /// writes to. The first signal then ends the process, with the status that `early` returns.
+    ///
+    /// `early`, and `announce` at the first SIGINT of a run, are called on threads of their own, so that they may write
+    /// somewhere.
     ///
     /// A second SIGINT flushes what was recorded and ends the process at once with status 130; a
     /// third ends it without waiting for the flush.
@@ -46,7 +59,10 @@ impl Stop {
     /// # Errors
     ///
     /// The system's error when it refuses the handlers.
-    pub fn on_signals(announce: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+    pub fn on_signals(
+        early: impl FnOnce() -> i32 + Send + 'static,
+        announce: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
         let stop = Self::new();
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])?;
         if !ignores_hangup() {
@@ -56,10 +72,20 @@ impl Stop {
         std::thread::Builder::new().name("waycairn-signals".to_owned()).spawn(move || {
             let mut interrupts = 0_u32;
             let mut announce = Some(announce);
+            let mut early = Some(early);
             for signal in signals.forever() {
                 shared.requested.store(true, Ordering::SeqCst);
                 interrupts += u32::from(signal == SIGINT);
+                if shared.move_on(ENDING) {
+                    if let Some(early) = early.take() {
+                        // Any interrupt that follows is a second one.
+                        interrupts = 1;
+                        std::thread::spawn(|| std::process::exit(early()));
+                    }
+                    continue;
+                }
                 if signal == SIGINT
+                    && early.is_some()
                     && let Some(announce) = announce.take()
                 {
                     // A place that takes nothing must not keep a second one from being heard.
@@ -98,9 +124,27 @@ impl Stop {
         self.shared.requested.load(Ordering::SeqCst)
     }
 
+    /// Says that training begins, as [`train`](crate::train) does before it writes anything, so that from now on a stop is one in good order. Where a signal was heard before, the
+    /// process is about to end, and this waits for that.
+    pub fn begin(&self) {
+        if self.shared.move_on(TRAINING) || self.shared.phase.load(Ordering::SeqCst) == TRAINING {
+            return;
+        }
+        loop {
+            std::thread::park();
+        }
+    }
+
     /// Says which store holds records that must not be lost.
     pub(crate) fn guard(&self, store: &Arc<ObjectStore>) {
         *self.shared.store.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(store);
+    }
+}
+
+impl Shared {
+    /// Moves on from the phase before all others; `false` when that is over.
+    fn move_on(&self, phase: u8) -> bool {
+        self.phase.compare_exchange(IDLE, phase, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 

@@ -217,7 +217,7 @@ pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> 
     // Words before the command hide it until they are understood.
     let stop = match &context.stop {
         Some(stop) => stop.clone(),
-        None => Stop::on_signals(progress::stopping).map_err(CliError::system)?,
+        None => Stop::on_signals(progress::stopped_early, progress::stopping).map_err(CliError::system)?,
     };
     let mut progress = Watch::new(&context.terminal);
     let report = waycairn_train::train(&context.experiments, &request, &stop, &mut progress);
@@ -246,7 +246,7 @@ fn study(args: &TrainArgs, context: &Context) -> Result<Exit, CliError> {
     let training = args.study.training(context)?;
     let stop = match &context.stop {
         Some(stop) => stop.clone(),
-        None => Stop::on_signals(progress::stopping).map_err(CliError::system)?,
+        None => Stop::on_signals(progress::stopped_early, progress::stopping).map_err(CliError::system)?,
     };
     let options = LaunchOptions {
         keep_going: args.keep_going,

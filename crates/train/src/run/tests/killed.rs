@@ -55,7 +55,7 @@ fn child() {
             }
         }
     };
-    let stop = Stop::on_signals(|| ()).unwrap();
+    let stop = Stop::on_signals(|| 9, || ()).unwrap();
     let report = train(&crate::experiments![Gpt], &request, &stop, &mut progress).unwrap();
     std::process::exit(if report.status == Status::Stopped { 4 } else { 0 });
 }
