@@ -253,7 +253,7 @@ fn a_truncated_library() {
             0 => format!("`{file}` is not a dynamic library but an empty file"),
             // Too little to be known as a library at all.
             1 => format!("`{file}` is not a dynamic library but "),
-            _ => format!("`{file}` is a truncated or damaged library: "),
+            _ => format!("`{file}` is a truncated or damaged library\n  why: "),
         };
         root.run(&["analyze", "--plugin", &file, "--at", "shakespeare"]).fails_with(1, &[&what, "next: "]);
     }
@@ -298,9 +298,8 @@ fn a_second_launch_of_a_running_run_names_the_holder() {
     let (host, since) =
         (holder["host"].as_str().expect("a host"), holder["started"].as_str().expect("a time"));
     assert!(!host.is_empty() && since.ends_with('Z') && holder["pid"] == pid, "{holder}");
-    let what =
-        format!("the run `busy` is being trained by process {pid} on `{host}`, which began at {since}");
-    second.fails_with(1, &[&what, "next: wait for it, or stop it"]);
+    let why = format!("why: it is held by process {pid} on `{host}`, which began at {since}");
+    second.fails_with(1, &["the run `busy` is being trained already", &why, "next: wait for it, or stop it"]);
 }
 
 #[test]
@@ -328,8 +327,11 @@ fn wrong_settings_are_wrong_usage() {
     let file = root.file("bad.toml", "steps = 3\nseed == 4\n");
     for (words, parts) in [
         (&["--set", "clip=0"][..], &["clip", "a number above 0"][..]),
+        (&["--steps", "0"], &["--steps: `steps` cannot be 0", "why: it takes", "next: "]),
+        (&["--set", "steps=0"], &["--set: `steps` cannot be 0"]),
+        (&["--device", "x"], &["no device is called `x`", "why: the devices", "next: "]),
         (&["--preset", "tin"], &["tin", "tiny"]),
-        (&["--name", ""], &["name"]),
+        (&["--name", ""], &["name", "next: give the run a name with `--name`"]),
         (&["--settings", &file], &["bad.toml", "line 2, column"]),
         (&["--threads", "0"], &["at least 1"]),
         (&["--threads", "1000000"], &["1000000", "at most"]),

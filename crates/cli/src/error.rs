@@ -132,6 +132,20 @@ impl CliError {
         self
     }
 
+    /// Makes what stands behind the first colon the reason, where there is none yet; one in backticks is part of a name.
+    pub(crate) fn split_why(mut self) -> Self {
+        let mut quoted = false;
+        let colon = self.what.char_indices().find(|(at, c)| {
+            quoted ^= *c == '`';
+            *c == ':' && !quoted && self.what[*at..].starts_with(": ")
+        });
+        if let (Some((at, _)), None) = (colon, &self.why) {
+            self.why = Some(self.what[at + 2..].into());
+            self.what.truncate(at);
+        }
+        self
+    }
+
     /// Sets what to do next.
     pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into().into());
@@ -357,6 +371,15 @@ mod tests {
     fn the_next_step_stands_after_the_last_semicolon() {
         assert_eq!(split_next("`a; b` is gone"), ("`a; b` is gone", None));
         assert_eq!(split_next("a; b; c"), ("a; b", Some("c")));
+    }
+
+    #[test]
+    fn a_reason_in_the_same_line_stands_on_its_own() {
+        let error = CliError::line("plugin", "`a: b` is damaged: it is cut; build it again").split_why();
+        assert_eq!((error.what.as_str(), error.why.as_deref()), ("`a: b` is damaged", Some("it is cut")));
+        assert_eq!(error.next.as_deref(), Some("build it again"));
+        let plain = CliError::line("plugin", "`a: b` is a folder").split_why();
+        assert_eq!((plain.what.as_str(), plain.why), ("`a: b` is a folder", None));
     }
 
     #[test]

@@ -83,21 +83,45 @@ pub(crate) fn train(error: TrainError) -> CliError {
         TrainError::Store(StoreError::Format(error)) => version(error),
         error => {
             let exit = if error.is_usage() { Exit::Usage } else { Exit::Failed };
-            let next = error.next();
-            CliError::told(error.code(), error, next).exit(exit)
+            let (why, next) = (error.why(), error.next());
+            let told = CliError::told(error.code(), error, next).exit(exit);
+            match why {
+                Some(why) => told.why(one_line(&why)),
+                None => told,
+            }
         }
     }
 }
 
 /// A library that is no plugin of this program.
 pub(crate) fn plugin(error: &LoadError) -> CliError {
-    CliError::line("plugin", &error.to_string()).default_next("list what is found with `waycairn plugins`")
+    CliError::line("plugin", &error.to_string())
+        .split_why()
+        .default_next("list what is found with `waycairn plugins`")
 }
 
 /// A name that picks no analysis.
 pub(crate) fn select(error: SelectError) -> CliError {
-    let code = if matches!(error, SelectError::Ambiguous { .. }) { "ambiguous" } else { "not_found" };
-    CliError::of(code, error).default_next("list the analyses with `waycairn plugins`")
+    match error {
+        SelectError::Unknown { selector, nearest, known } => {
+            let unknown = CliError::new(
+                "not_found",
+                format!("no analysis `{}` among the plugins", printable(&selector)),
+            )
+            .why(format!("they have `{}`", known.join("`, `")));
+            match nearest {
+                Some(name) => unknown.next(format!("did you mean `{name}`?")),
+                None => unknown.next("name one of these with `--analysis`"),
+            }
+        }
+        SelectError::Ambiguous { name, files } => {
+            let files: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
+            CliError::new("ambiguous", format!("the analysis `{name}` is in several libraries"))
+                .why(format!("they are {}, and they differ", files.join(", ")))
+                .next(format!("pick one as `--analysis FILE#{name}`"))
+        }
+        error => CliError::of("not_found", error).default_next("list the analyses with `waycairn plugins`"),
+    }
 }
 
 /// A question to the store that has no answer.

@@ -86,14 +86,23 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
+    /// Says why, where the text does not.
+    #[must_use]
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Self::NotBuilt { .. } => Some("the CPU is the only device of this version".to_owned()),
+            Self::Unknown { .. } => Some("the devices of this build are `cpu` and `auto`".to_owned()),
+            Self::TooManyThreads { most, .. } => Some(format!("at most {most} are of use")),
+            Self::Threads { .. } => None,
+        }
+    }
+
     /// Says what to do about it.
     #[must_use]
     pub fn next(&self) -> String {
         match self {
-            Self::NotBuilt { .. } => {
-                "compute on the CPU with `--device cpu`, the only device of this version".to_owned()
-            }
-            Self::Unknown { .. } => "the devices of this build are `cpu` and `auto`".to_owned(),
+            Self::NotBuilt { .. } => "compute on the CPU with `--device cpu`".to_owned(),
+            Self::Unknown { .. } => "name one of these with `--device`, or leave it out".to_owned(),
             Self::TooManyThreads { most, .. } => format!("ask for at most {most} with `--threads`"),
             Self::Threads { .. } => "set the number once, at the start of the process".to_owned(),
         }

@@ -15,7 +15,8 @@ use crate::settings::SettingsError;
 
 /// Why training, sampling or an analysis failed.
 ///
-/// The text says what happened, [`std::error::Error::source`] why, [`TrainError::next`] what to do.
+/// The text says what happened, [`std::error::Error::source`] or [`TrainError::why`] why, [`TrainError::next`] what to
+/// do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
@@ -83,7 +84,7 @@ pub enum TrainError {
         nearest: Vec<Node>,
     },
     /// Another process trains this run.
-    #[error("the run `{name}` is being trained by {}", holder_text(holder.as_ref()))]
+    #[error("the run `{name}` is being trained already")]
     Busy {
         /// The run's name.
         name: String,
@@ -178,6 +179,8 @@ pub enum TrainError {
     Usage {
         /// What contradicts what.
         what: String,
+        /// The reason, where there is one to give.
+        why: Option<String>,
         /// What to do.
         next: String,
     },
@@ -199,7 +202,7 @@ impl TrainError {
                 | SettingsError::Absent { .. },
             ) => "settings",
             Self::Settings(_) | Self::Usage { .. } | Self::Address(_) => "usage",
-            Self::Device(DeviceError::TooManyThreads { .. }) => "usage",
+            Self::Device(DeviceError::TooManyThreads { .. } | DeviceError::Unknown { .. }) => "usage",
             Self::Memory { .. } => "memory",
             Self::Data(_) => "data",
             Self::Device(_) => "device",
@@ -235,6 +238,18 @@ impl TrainError {
             *carried = arguments;
         }
         self
+    }
+
+    /// Says why, where neither the text nor a source does.
+    #[must_use]
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Self::Settings(error) => error.why(),
+            Self::Device(error) => error.why(),
+            Self::Busy { holder, .. } => Some(format!("it is held by {}", holder_text(holder.as_ref()))),
+            Self::Usage { why, .. } => why.clone(),
+            _ => None,
+        }
     }
 
     /// Says what to do about it.
@@ -280,6 +295,7 @@ impl TrainError {
                 Some("take them in their own names with `--format safetensors`".to_owned())
             }
             Self::Usage { next, .. } => Some(next.clone()),
+            Self::Address(AddressError::EmptyName) => Some("give the run a name with `--name`".to_owned()),
             _ => None,
         }
     }

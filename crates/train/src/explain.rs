@@ -34,7 +34,7 @@ pub(crate) fn refused(
     let Some((node, checkpoint)) = origin.node().zip(origin.checkpoint()) else {
         // Only a resume is refused, and a resume has an origin.
         let what = "nothing was asked to be resumed".to_owned();
-        return TrainError::Usage { what, next: "name a node with `--resume`".to_owned() };
+        return TrainError::Usage { what, why: None, next: "name a node with `--resume`".to_owned() };
     };
     let newest = checkpoint.manifest().node.parse::<Address>().map(|address| address.decode());
     let done = checkpoint.state().step;

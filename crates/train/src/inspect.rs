@@ -116,6 +116,7 @@ pub fn analyze(
         if OWN_FIELDS.contains(&name) {
             return Err(TrainError::Usage {
                 what: format!("the analysis `{name}` would record over the node's own fields `{name}/...`"),
+                why: None,
                 next: "its author must give it another name".to_owned(),
             });
         }
@@ -335,9 +336,22 @@ fn scalar(value: ScalarOut) -> Scalar {
 }
 
 fn usage(error: AnalysisSettingsError) -> TrainError {
-    TrainError::Usage {
-        what: chain(&error),
-        next: "list the settings of an analysis with `waycairn plugins`".to_owned(),
+    let list = "list the settings of an analysis with `waycairn plugins`".to_owned();
+    match error {
+        AnalysisSettingsError::Unknown { analysis, setting, nearest, known } => TrainError::Usage {
+            what: format!("the analysis `{analysis}` has no setting `{setting}`"),
+            why: Some(match known.as_slice() {
+                [] => "it has no settings".to_owned(),
+                known => format!("its settings are `{}`", known.join("`, `")),
+            }),
+            next: nearest.map_or(list, |name| format!("did you mean `{name}`?")),
+        },
+        AnalysisSettingsError::Type { analysis, setting, expected, found } => TrainError::Usage {
+            what: format!("the setting `{setting}` of the analysis `{analysis}` cannot be {found}"),
+            why: Some(format!("it must be {expected}")),
+            next: list,
+        },
+        error => TrainError::Usage { what: chain(&error), why: None, next: list },
     }
 }
 

@@ -95,7 +95,7 @@ mod trainer;
 mod weights;
 
 pub use checkpoint::{CheckpointError, GitState, JobFile};
-pub use data::{Batch, DataError, Fingerprint, HostTensor, Vocabulary};
+pub use data::{Batch, DataError, Fingerprint, HostTensor, NotInVocabulary, Vocabulary};
 pub use describe::{Description, Estimate, describe};
 pub use device::DeviceError;
 pub use error::TrainError;

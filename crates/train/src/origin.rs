@@ -214,8 +214,9 @@ impl Origin {
 
 /// Refuses arguments that contradict each other.
 fn check_arguments(request: &TrainRequest) -> Result<(), TrainError> {
-    let usage =
-        |what: &str, next: &str| Err(TrainError::Usage { what: what.to_owned(), next: next.to_owned() });
+    let usage = |what: &str, next: &str| {
+        Err(TrainError::Usage { what: what.to_owned(), why: None, next: next.to_owned() })
+    };
     if request.base != Base::None && request.preset.is_some() {
         return usage(
             "a preset was given together with a base, whose settings are taken",

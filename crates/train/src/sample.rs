@@ -9,7 +9,7 @@ use waycairn_durable::Digest;
 use waycairn_store::ObjectReader;
 
 use crate::checkpoint::Depth;
-use crate::data::DataError;
+use crate::data::{DataError, NotInVocabulary};
 use crate::device::Compute;
 use crate::error::TrainError;
 use crate::experiment::{Experiments, KeyValueCache};
@@ -58,6 +58,7 @@ pub fn sample(
     if !options.temperature.is_finite() || options.temperature < 0.0 || options.top_k == Some(0) {
         return Err(TrainError::Usage {
             what: "the temperature is negative or not finite, or the choice is among no tokens".to_owned(),
+            why: None,
             next: "give a temperature of at least 0 and a `--top-k` of at least 1".to_owned(),
         });
     }
@@ -83,6 +84,7 @@ pub fn sample(
         origin: "the prompt".to_owned(),
         character: outside.character,
         offset: outside.offset,
+        source: NotInVocabulary,
     })?;
     let mut tokens: Vec<u32> = encoded.into_iter().map(u32::from).collect();
     let mut chooser = Chooser::new(options);

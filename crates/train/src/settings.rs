@@ -390,7 +390,7 @@ pub enum SettingsError {
         known: Vec<String>,
     },
     /// The text is not TOML.
-    #[error("{origin} is not TOML at line {line}, column {column}: {what}")]
+    #[error("{origin} is not TOML at line {line}, column {column}")]
     NotToml {
         /// The file.
         origin: String,
@@ -429,6 +429,20 @@ pub enum SettingsError {
 }
 
 impl SettingsError {
+    /// Says why, where the text does not.
+    #[must_use]
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Self::BadValue { accepted, .. } => Some(format!("it takes {accepted}")),
+            Self::UnknownPreset { known, .. } => Some(format!("the presets are {}", known.join(", "))),
+            Self::UnknownExperiment { known, .. } => {
+                Some(format!("the experiments are {}", known.join(", ")))
+            }
+            Self::NotToml { what, .. } => Some(what.clone()),
+            _ => None,
+        }
+    }
+
     /// Says what to do about it.
     #[must_use]
     pub fn next(&self) -> Option<String> {
@@ -441,12 +455,13 @@ impl SettingsError {
                         .map_or_else(|| list.to_owned(), |path| format!("did you mean `{path}`? {list}")),
                 )
             }
-            Self::BadValue { path, accepted, .. } => Some(format!("`{path}` takes {accepted}")),
+            Self::BadValue { .. } => Some(
+                "give it such a value; `waycairn train --show-settings` lists what each setting takes"
+                    .to_owned(),
+            ),
             Self::Conflict { next, .. } => Some(next.clone()),
-            Self::UnknownPreset { known, .. } => Some(format!("the presets are {}", known.join(", "))),
-            Self::UnknownExperiment { known, .. } => {
-                Some(format!("the experiments are {}", known.join(", ")))
-            }
+            Self::UnknownPreset { .. } => Some("name one of these with `--preset`".to_owned()),
+            Self::UnknownExperiment { .. } => Some("name one of these with `--experiment`".to_owned()),
             Self::NotToml { .. } => Some("correct the file there".to_owned()),
             Self::Unreadable { .. } => Some("check the path and its permissions".to_owned()),
             Self::TooLong { .. } => Some("name a TOML file, as `--show-settings` writes one".to_owned()),

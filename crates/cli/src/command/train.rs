@@ -7,7 +7,9 @@ use clap::Args;
 use waycairn_dag::Node;
 use waycairn_store::ObjectReader;
 use waycairn_study::{LaunchOptions, StudyError};
-use waycairn_train::{Base, SettingsLayer, Status, Stop, TrainReport, TrainRequest};
+use waycairn_train::{
+    Base, SettingsError, SettingsLayer, Status, Stop, TrainError, TrainReport, TrainRequest,
+};
 
 use crate::args::NODE_HELP;
 use crate::command::study::StudyPlace;
@@ -210,8 +212,9 @@ pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> 
         context.note_other_root();
     }
     let request = request(&args, context)?;
+    let failed = |error| failure::train(named(&args, error));
     if args.show_settings {
-        let settings = waycairn_train::settings(&context.experiments, &request).map_err(failure::train)?;
+        let settings = waycairn_train::settings(&context.experiments, &request).map_err(failed)?;
         return settings::show(&settings, args.format, context).map(|()| Exit::Done);
     }
     // Words before the command hide it until they are understood.
@@ -222,7 +225,7 @@ pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> 
     let mut progress = Watch::new(&context.terminal);
     let report = waycairn_train::train(&context.experiments, &request, &stop, &mut progress);
     let seen = progress.end();
-    let report = report.map_err(failure::train)?;
+    let report = report.map_err(failed)?;
     let again = again(&args, &request, &report, &context.command_line);
     let mut out = Destination::standard_output();
     let named = context.global.root.as_deref();
@@ -314,8 +317,7 @@ fn request(args: &TrainArgs, context: &Context) -> Result<TrainRequest, CliError
             }
         }
     };
-    let single = [("steps", args.steps), ("seed", args.seed)];
-    let single = single.into_iter().filter_map(|(path, value)| Some((path.to_owned(), value?.to_string())));
+    let single = single(args).map(|(path, value)| (path.to_owned(), value));
     Ok(TrainRequest {
         name: args.name.clone(),
         tag: args.tag.clone(),
@@ -334,6 +336,23 @@ fn request(args: &TrainArgs, context: &Context) -> Result<TrainRequest, CliError
         command_line: context.command_line.clone(),
         ..TrainRequest::new(root)
     })
+}
+
+/// The settings that have an option of their own.
+fn single(args: &TrainArgs) -> impl Iterator<Item = (&'static str, String)> {
+    let single = [("steps", args.steps), ("seed", args.seed)];
+    single.into_iter().filter_map(|(path, value)| Some((path, value?.to_string())))
+}
+
+/// An error that names the option that the user wrote: those of their own come before every `--set`.
+fn named(args: &TrainArgs, mut error: TrainError) -> TrainError {
+    if let TrainError::Settings(SettingsError::BadValue { path, given, origin, .. }) = &mut error
+        && origin == "--set"
+        && single(args).any(|(single, value)| single == path && value == *given)
+    {
+        *origin = format!("--{path}");
+    }
+    error
 }
 
 /// The command that goes on: the same one, with its node written so that it means the same later, and without

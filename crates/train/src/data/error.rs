@@ -47,9 +47,7 @@ pub enum DataError {
         offset: u64,
     },
     /// A character is not in the vocabulary.
-    #[error(
-        "{origin} holds the character {character:?} at byte {offset}, which the vocabulary does not have"
-    )]
+    #[error("{origin} holds the character {character:?} at byte {offset}")]
     OutsideVocabulary {
         /// The file, or the prompt.
         origin: String,
@@ -57,6 +55,8 @@ pub enum DataError {
         character: char,
         /// Bytes before it.
         offset: u64,
+        /// Why that is wrong.
+        source: NotInVocabulary,
     },
     /// The text has more distinct characters than tokens can number.
     #[error("{origin} has more than 65536 distinct characters")]
@@ -74,6 +74,11 @@ pub enum DataError {
     #[error("the vocabulary has no canonical text")]
     Vocabulary(#[source] serde_json::Error),
 }
+
+/// Why a character cannot be read.
+#[derive(Clone, Copy, Debug, Default, thiserror::Error)]
+#[error("the vocabulary of the model does not have it")]
+pub struct NotInVocabulary;
 
 impl DataError {
     /// Says what to do about it.

@@ -11,7 +11,7 @@ mod text;
 mod vocabulary;
 
 pub use batch::{Batch, HostTensor};
-pub use error::DataError;
+pub use error::{DataError, NotInVocabulary};
 pub use fingerprint::Fingerprint;
 pub use vocabulary::Vocabulary;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use waycairn_durable::{Digest, FileMap};
 
 use super::embedded::EMBEDDED;
-use super::error::DataError;
+use super::error::{DataError, NotInVocabulary};
 use super::vocabulary::{Outside, Vocabulary};
 
 /// The name of the embedded text in `data.source`.
@@ -247,6 +247,7 @@ fn tokens(bytes: &[u8], vocabulary: &Vocabulary, origin: &str) -> Result<Tokens,
         origin: origin.to_owned(),
         character: outside.character,
         offset: outside.offset,
+        source: NotInVocabulary,
     };
     let text = utf8(bytes, origin)?;
     vocabulary.encode(text).map(Tokens::Encoded).map_err(outside)

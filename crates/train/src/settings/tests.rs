@@ -64,7 +64,7 @@ fn a_bad_value_says_what_is_accepted() {
     for (path, text, accepted) in cases {
         let error = base().set(path, text).unwrap_err();
         assert!(matches!(&error, SettingsError::BadValue { .. }), "{path}={text}: {error}");
-        assert!(error.next().unwrap().contains(accepted), "{:?}", error.next());
+        assert!(error.why().unwrap().contains(accepted), "{:?}", error.why());
     }
 }
 

@@ -108,8 +108,9 @@ fn a_second_launch_of_a_running_run_names_the_first() {
     };
     train(&crate::experiments![Gpt], &request, &Stop::new(), &mut progress).unwrap();
     let text = refusals[0].to_string();
-    assert!(text.contains("the run `run` is being trained by process"), "{text}");
-    assert!(text.contains(&std::process::id().to_string()), "{text}");
+    assert_eq!(text, "the run `run` is being trained already");
+    let why = refusals[0].why().unwrap();
+    assert!(why.starts_with(&format!("it is held by process {} on `", std::process::id())), "{why}");
     assert_eq!(refusals[0].code(), "busy");
 }
 
