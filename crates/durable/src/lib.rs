@@ -74,6 +74,6 @@ pub use error::{CommitError, DigestError, LockError, MapError, ReadError, Versio
 pub use folder::{create_dir_all, delete_aside, remove_dir_all, remove_file, rename, set_aside, sync_folder};
 pub use lock::{FileLock, Holder, SharedLock};
 pub use map::{FileMap, FileMapMut};
-pub use regular::{is_irregular, open_file, read_file};
+pub use regular::{is_dangling, is_irregular, open_file, read_file};
 pub use temporary::{is_temporary, reap};
 pub use version::{FormatVersion, ensure_format, read_format};

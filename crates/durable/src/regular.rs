@@ -12,11 +12,14 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// Those of the operating system; for a folder, a pipe, a socket or a device one of which [`is_irregular`] holds. The
+/// Those of the operating system; for a symbolic link to nothing one of which [`is_dangling`] holds, of the kind
+/// [`io::ErrorKind::NotFound`]; for a folder, a pipe, a socket or a device one of which [`is_irregular`] holds. The
 /// kind of a folder's is [`io::ErrorKind::IsADirectory`].
 pub fn open_file(path: &Path) -> io::Result<File> {
-    if !opens_without_waiting() {
-        regular(std::fs::metadata(path)?.file_type())?;
+    if !opens_without_waiting()
+        && let Ok(metadata) = std::fs::metadata(path)
+    {
+        regular(metadata.file_type())?;
     }
     match options().open(path) {
         Ok(file) => {
@@ -27,6 +30,8 @@ pub fn open_file(path: &Path) -> io::Result<File> {
             // A socket is no file to open at all, and what the system says to that is no help.
             if let Ok(metadata) = std::fs::metadata(path) {
                 regular(metadata.file_type())?;
+            } else if error.kind() == io::ErrorKind::NotFound && path.is_symlink() {
+                return Err(io::Error::new(io::ErrorKind::NotFound, Dangling));
             }
             Err(error)
         }
@@ -52,6 +57,25 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 pub fn is_irregular(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Irregular>())
 }
+
+/// Says whether a file was not found because its name is that of a symbolic link to nothing: something is there, which
+/// is not to be taken for an absent file without a word.
+#[must_use]
+pub fn is_dangling(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Dangling>())
+}
+
+/// Is the cause of an error about a symbolic link to nothing.
+#[derive(Debug)]
+struct Dangling;
+
+impl fmt::Display for Dangling {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("it is a symbolic link to nothing")
+    }
+}
+
+impl std::error::Error for Dangling {}
 
 /// Is the cause of an error about something that is not a regular file.
 #[derive(Debug)]
@@ -152,6 +176,25 @@ pub(crate) mod tests {
             assert_eq!(error.to_string(), format!("it is not a regular file but {what}"));
         }
         drop(listener);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_nothing_is_told_from_nothing() {
+        use crate::{FileMap, MapError, VersionError, read_format};
+        let root = tempfile::tempdir().unwrap();
+        let link = root.path().join("FORMAT");
+        assert!(!is_dangling(&open_file(&link).unwrap_err()));
+        assert_eq!(read_format(root.path()).unwrap(), None);
+        std::os::unix::fs::symlink("nothing", &link).unwrap();
+        let error = open_file(&link).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(is_dangling(&error) && !is_irregular(&error));
+        assert_eq!(error.to_string(), "it is a symbolic link to nothing");
+        assert!(matches!(FileMap::open(&link), Err(MapError::Io { source, .. }) if is_dangling(&source)));
+        assert!(
+            matches!(read_format(root.path()), Err(VersionError::Io { source, .. }) if is_dangling(&source))
+        );
     }
 
     #[cfg(unix)]

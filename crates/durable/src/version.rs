@@ -5,7 +5,9 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use crate::temporary::{self, Kind, Temporary};
-use crate::{CommitError, Durability, StagedFile, VersionError, create_dir_all, open_file, system};
+use crate::{
+    CommitError, Durability, StagedFile, VersionError, create_dir_all, is_dangling, open_file, system,
+};
 
 /// The file in a root that says its version.
 const FILE: &str = "FORMAT";
@@ -89,7 +91,7 @@ pub fn read_format(root: &Path) -> Result<Option<FormatVersion>, VersionError> {
     let mut bytes = Vec::new();
     match open_file(&path) {
         Ok(file) => file.take(LINE_BYTES).read_to_end(&mut bytes).map_err(io("read"))?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_dangling(&error) => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(VersionError::RootIsAFile { path: root.to_owned() });
         }

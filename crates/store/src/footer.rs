@@ -17,7 +17,7 @@ use parquet::file::metadata::{
     FooterTail, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
     RowGroupMetaData,
 };
-use waycairn_durable::{is_irregular, open_file};
+use waycairn_durable::{is_dangling, is_irregular, open_file};
 
 use crate::part::{PartFacts, retired_name};
 use crate::published::{Column, Group, Part, PartSchema, RunKey, readable};
@@ -63,6 +63,7 @@ pub(crate) fn read_footers(path: &Path, names: &[Arc<str>]) -> Vec<Result<Footer
 
 fn read_footer(folder: &Path, name: &str) -> Result<Footer, FooterFault> {
     let file = match open_file(&folder.join(name)) {
+        Err(error) if is_dangling(&error) => return Err(FooterFault::Damaged(error.to_string(), None)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => open_file(&folder.join(retired_name(name))),
         file => file,
     };

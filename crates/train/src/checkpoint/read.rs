@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
 use serde::de::DeserializeOwned;
-use waycairn_durable::{Digest, FileMap, MapError, SharedLock};
+use waycairn_durable::{Digest, FileMap, MapError, SharedLock, is_irregular, open_file, read_file};
 
 use super::error::CheckpointError;
 use super::files::{CONFIG, JOB, LISTED, MANIFEST, MODEL, OPTIMIZER, RNG, STATE, TOKENIZER};
@@ -174,7 +174,14 @@ impl TensorFile {
 fn length(path: &Path) -> Result<u64, CheckpointError> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_file() => Ok(metadata.len()),
-        Ok(_) => Err(CheckpointError::malformed(path, "it is not a file")),
+        // Nothing in a checkpoint is a link: what it holds was written there.
+        Ok(metadata) if metadata.is_symlink() => {
+            Err(CheckpointError::malformed(path, "it is not a regular file but a symbolic link"))
+        }
+        Ok(_) => match open_file(path) {
+            Err(error) if is_irregular(&error) => Err(CheckpointError::malformed(path, error)),
+            _ => Err(CheckpointError::malformed(path, "it is not a regular file")),
+        },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(CheckpointError::Missing { path: path.to_owned() })
         }
@@ -192,13 +199,8 @@ fn map(path: &Path) -> Result<FileMap, CheckpointError> {
 
 fn text(path: &Path) -> Result<String, CheckpointError> {
     length(path)?;
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(text),
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            Err(CheckpointError::malformed(path, "it is not UTF-8"))
-        }
-        Err(error) => Err(CheckpointError::io("read", path, error)),
-    }
+    let bytes = read_file(path).map_err(|error| CheckpointError::io("read", path, error))?;
+    String::from_utf8(bytes).map_err(|_| CheckpointError::malformed(path, "it is not UTF-8"))
 }
 
 fn json<T: DeserializeOwned>(path: &Path) -> Result<T, CheckpointError> {
