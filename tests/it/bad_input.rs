@@ -177,9 +177,11 @@ fn an_answer_replaces_nothing_that_a_root_keeps_for_itself() {
     for target in [root.path().join("FORMAT"), part, values.join("new.csv"), model] {
         let before = fs::read(&target).ok();
         let target = target.display().to_string();
-        for words in
-            [&["query", "--format", "csv"][..], &["nodes", "--format", "json"], &["export", "shakespeare"]]
-        {
+        for words in [
+            &["query", "--format", "csv"][..],
+            &["nodes", "--format", "json"],
+            &["export", "shakespeare", "--format", "safetensors"],
+        ] {
             let run = root.run(&[words, &["-o", &target]].concat());
             run.fails_with(
                 1,
@@ -194,6 +196,45 @@ fn an_answer_replaces_nothing_that_a_root_keeps_for_itself() {
     let odd = root.folder().join("answer.xlsx").display().to_string();
     root.run(&["nodes", "-o", &odd]).fails_with(2, &["answer.xlsx", "`.csv`", "--format"]);
     assert!(!Path::new(&odd).exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_nothing_is_not_taken_for_nothing() {
+    let root = root();
+    root.json(&["train", "--steps", "2"]);
+    let link = root.path().join("objects/values/part-zzz.parquet");
+    std::os::unix::fs::symlink("gone.parquet", &link).expect("a link");
+    root.run(&["nodes"]).fails_with(
+        1,
+        &["part-zzz.parquet` is damaged: it is a symbolic link to nothing", "next: ", "--skip-damaged"],
+    );
+    assert_eq!(root.run(&["nodes", "--skip-damaged"]).status, Some(0));
+    fs::remove_file(link).expect("the link");
+    fs::remove_file(root.path().join("FORMAT")).expect("the version");
+    std::os::unix::fs::symlink("gone", root.path().join("FORMAT")).expect("a link");
+    for words in [&["nodes"][..], &["train", "--steps", "1"]] {
+        root.run(words).fails_with(1, &["FORMAT", "why: it is a symbolic link to nothing", "next: put back"]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_checkpoint_file_that_is_none_says_what_it_is() {
+    let root = root();
+    root.json(&["train", "--steps", "2"]);
+    let shown = root.json(&["show", "tiny"]);
+    let folder = Path::new(shown["blob"].as_str().expect("a blob")).join("checkpoint");
+    for name in ["model.safetensors", "config.toml", "manifest.json"] {
+        let file = folder.join(name);
+        fs::rename(&file, folder.join("kept")).expect("moved");
+        let made = std::process::Command::new("mkfifo").arg(&file).status();
+        assert!(made.expect("mkfifo").success());
+        root.run(&["sample", "tiny"]).fails_with(1, &[name, "it is not a regular file but a pipe"]);
+        fs::remove_file(&file).expect("the pipe");
+        fs::rename(folder.join("kept"), &file).expect("back");
+    }
+    assert_eq!(root.run(&["sample", "tiny", "--tokens", "1"]).status, Some(0));
 }
 
 #[cfg(unix)]

@@ -14,7 +14,7 @@ use crate::failure;
 use crate::number::plural;
 use crate::output::Destination;
 use crate::root::{self, Root};
-use crate::table::{Grid, printable};
+use crate::table::{Grid, printable, shortened};
 use crate::terminal::Terminal;
 
 /// The surroundings of one command.
@@ -138,7 +138,7 @@ impl Context {
         for (index, diagnostic) in diagnostics.iter().enumerate() {
             let warned = matches!(diagnostic, Diagnostic::SkippedPart { .. });
             if !warned && !diagnostics[..index].contains(diagnostic) {
-                self.note(&diagnostic.to_string());
+                self.note(&shortened(&diagnostic.to_string()));
             }
         }
     }

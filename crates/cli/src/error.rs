@@ -5,10 +5,11 @@ use std::io;
 use std::process::ExitCode;
 
 use waycairn_dag::Node;
-use waycairn_durable::is_irregular;
+use waycairn_durable::{is_dangling, is_irregular};
 use waycairn_store::QueryError;
 use waycairn_train::TrainError;
 
+use crate::table::shortened;
 use crate::terminal::Terminal;
 use crate::value::Value;
 
@@ -132,12 +133,14 @@ impl CliError {
         self
     }
 
-    /// Makes what stands behind the first colon the reason, where there is none yet; one in backticks is part of a name.
+    /// Makes what stands behind the first colon the reason, where there is none yet. One in backticks is part of a name,
+    /// and before that nothing is named.
     pub(crate) fn split_why(mut self) -> Self {
-        let mut quoted = false;
+        let (mut quoted, mut named) = (false, false);
         let colon = self.what.char_indices().find(|(at, c)| {
             quoted ^= *c == '`';
-            *c == ':' && !quoted && self.what[*at..].starts_with(": ")
+            named |= quoted;
+            *c == ':' && named && !quoted && self.what[*at..].starts_with(": ")
         });
         if let (Some((at, _)), None) = (colon, &self.why) {
             self.why = Some(self.what[at + 2..].into());
@@ -208,9 +211,9 @@ impl CliError {
 
     /// The three lines, with the picture between, and the chain of causes where `chain` asks for it.
     pub(crate) fn text(&self, terminal: &Terminal, chain: bool) -> String {
-        let mut text = format!("{}: {}\n", terminal.alarm("error"), self.what);
+        let mut text = format!("{}: {}\n", terminal.alarm("error"), shortened(&self.what));
         if let Some(why) = &self.why {
-            text.push_str(&format!("  why: {why}\n"));
+            text.push_str(&format!("  why: {}\n", shortened(why)));
         }
         for line in &self.picture {
             text.push_str(&format!("       {line}\n"));
@@ -233,15 +236,15 @@ impl CliError {
     /// What happened, why and what to do in one line, for what is said in passing.
     pub(crate) fn in_one_line(&self) -> String {
         let parts = [Some(self.what.as_str()), self.why.as_deref(), self.next.as_deref()];
-        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+        parts.into_iter().flatten().map(shortened).collect::<Vec<_>>().join("; ")
     }
 
     /// The object that scripts read: `{"error": {code, what, why, next}}`.
     pub(crate) fn json(&self) -> Value {
         let error = vec![
             ("code".into(), Value::from(self.code)),
-            ("what".into(), Value::from(self.what.as_str())),
-            ("why".into(), Value::text(self.why.as_deref())),
+            ("what".into(), Value::from(shortened(&self.what).as_ref())),
+            ("why".into(), Value::text(self.why.as_deref().map(shortened))),
             ("next".into(), Value::text(self.next.as_deref())),
         ];
         Value::Object(vec![("error".into(), Value::Object(error))])
@@ -273,6 +276,9 @@ fn system_next(error: &io::Error) -> Option<&'static str> {
     const OPEN_FILES: [i32; 2] = [24, 23];
     /// Of the disk, or of the network below it.
     const INPUT_OUTPUT: i32 = 5;
+    if is_dangling(error) {
+        return Some("put back what the link leads to, or replace the link");
+    }
     if is_irregular(error) {
         return Some("move it away, or restore what was there from a copy of the root");
     }
@@ -374,12 +380,22 @@ mod tests {
     }
 
     #[test]
+    fn a_message_of_any_length_can_be_read() {
+        let long = "x".repeat(10_000);
+        let error = CliError::usage(format!("no node `{long}`")).why(format!("'{long}' is none"));
+        assert!(error.text(&Terminal::plain(), false).len() < 300);
+        assert!(serde_json::to_string(&error.json()).unwrap().len() < 400);
+    }
+
+    #[test]
     fn a_reason_in_the_same_line_stands_on_its_own() {
         let error = CliError::line("plugin", "`a: b` is damaged: it is cut; build it again").split_why();
         assert_eq!((error.what.as_str(), error.why.as_deref()), ("`a: b` is damaged", Some("it is cut")));
         assert_eq!(error.next.as_deref(), Some("build it again"));
-        let plain = CliError::line("plugin", "`a: b` is a folder").split_why();
-        assert_eq!((plain.what.as_str(), plain.why), ("`a: b` is a folder", None));
+        for plain in ["`a: b` is a folder", "no such file: `a`"] {
+            let error = CliError::line("plugin", plain).split_why();
+            assert_eq!((error.what.as_str(), error.why), (plain, None));
+        }
     }
 
     #[test]

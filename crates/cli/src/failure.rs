@@ -29,7 +29,7 @@ pub(crate) fn version(error: VersionError) -> CliError {
                 .next("upgrade waycairn, or choose another root with `--root`")
         }
         VersionError::Garbled { .. } => CliError::of("corrupt", error),
-        _ => CliError::of("root", error).default_next("choose another root with `--root`"),
+        _ => CliError::of("root", error).or_system_next().default_next("choose another root with `--root`"),
     }
 }
 
@@ -172,11 +172,19 @@ pub(crate) fn query(error: QueryError) -> CliError {
 pub(crate) fn parse(error: ParseError) -> CliError {
     let column = error.column();
     let why = format!("expected {}, found {}, at character {column}", error.expected, error.found);
-    let text = printable(&error.text);
+    // What is seen of a long text is around the place.
+    const SEEN: usize = 60;
+    let at = column.saturating_sub(1);
+    let long = error.text.chars().count() > 4 * SEEN;
+    let (from, length) = if long { (at.saturating_sub(SEEN), 2 * SEEN) } else { (0, usize::MAX) };
+    let text: String = error.text.chars().skip(from).take(length).collect();
+    let (text, at) = (printable(&text), at - from);
     // Escapes and characters of double width would move the caret; text with them is rare enough to bear it.
-    let caret = format!("{}^", " ".repeat(column.saturating_sub(1)));
+    let caret = format!("{}^", " ".repeat(at));
     let next = if error.expected.contains("in single quotes") && error.found.starts_with("`\"") {
         "text stands in single quotes, and only a key in double ones"
+    } else if error.expected.starts_with("a time from") {
+        "compare with a time between these two"
     } else if error.found == "`like`" {
         "there are no patterns here: list what is meant, as in `name in ('a', 'b')`, or use LIKE in `waycairn sql`"
     } else {
@@ -247,6 +255,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_a_long_expression_the_place_is_seen() {
+        let text = format!("{} = = {}", "a".repeat(1_000), "b".repeat(1_000));
+        let picture = parse(Expr::parse(&text).unwrap_err()).picture;
+        assert_eq!((picture[0].len(), picture[1].len()), (120, 61));
+        assert_eq!(picture[0].as_bytes()[60], b'=');
+        assert_eq!(parse(Expr::parse("a = = b").unwrap_err()).picture, ["a = = b", "    ^"]);
+    }
+
+    #[test]
     fn an_expression_that_cannot_be_read_has_the_advice_that_fits() {
         let next = |text: &str| String::from(parse(Expr::parse(text).unwrap_err()).next.unwrap());
         for text in ["name = \"tiny\"", "note != \"a b\"", "name in (\"a\")"] {
@@ -255,6 +272,7 @@ mod tests {
         for text in ["name like 'a%'", "note like 'a%'", "tag like 'a'"] {
             assert!(next(text).starts_with("there are no patterns here"), "{text}");
         }
+        assert!(next("written < '9999-12-31'").starts_with("compare with a time"));
         for text in ["a = tiny", "a < 2 \"b\"", "a <"] {
             assert!(next(text).starts_with("keys are bare"), "{text}");
         }

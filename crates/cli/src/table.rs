@@ -1,5 +1,7 @@
 //! The aligned table: no rules, numbers to the right, what is missing as a dash.
 
+use std::borrow::Cow;
+
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
 
 use waycairn_durable::time::rfc3339_micros;
@@ -180,6 +182,31 @@ pub(crate) fn printable(text: &str) -> String {
         .collect()
 }
 
+/// The most characters of a word in a message, or of what stands in backticks: every name and node fits, and most paths.
+const LONGEST: usize = 300;
+
+/// A message in which what is too long to be read keeps its two ends: words, and what stands in backticks.
+pub(crate) fn shortened(message: &str) -> Cow<'_, str> {
+    if message.len() <= LONGEST {
+        return Cow::Borrowed(message);
+    }
+    let ends = |piece: &str| {
+        let (mut head, mut tail) = (piece.char_indices().skip(60), piece.char_indices().rev().skip(39));
+        match (head.next(), tail.next()) {
+            (Some((head, _)), Some((tail, _))) if piece.chars().count() > LONGEST => {
+                format!("{}..{}", &piece[..head], &piece[tail..])
+            }
+            _ => piece.to_owned(),
+        }
+    };
+    let mut quoted = true;
+    let pieces = message.split('`').map(|piece| {
+        quoted = !quoted;
+        if quoted { ends(piece) } else { piece.split(' ').map(ends).collect::<Vec<_>>().join(" ") }
+    });
+    Cow::Owned(pieces.collect::<Vec<_>>().join("`"))
+}
+
 /// Columns that text takes, near enough to decide what fits.
 fn width(text: &str) -> usize {
     text.chars().count()
@@ -220,6 +247,22 @@ mod tests {
     #[test]
     fn control_characters_cannot_move_the_cursor() {
         assert_eq!(cell(&Value::from("a\n\u{1b}[2Jb")), "a\\n\\u{1b}[2Jb");
+    }
+
+    #[test]
+    fn what_is_too_long_to_be_read_keeps_its_ends() {
+        let long = "x".repeat(10_000);
+        let short = format!("{}..{}", "x".repeat(60), "x".repeat(40));
+        assert_eq!(shortened(&format!("no node `a {long}` in `r`")).len(), "no node `` in `r`".len() + 102);
+        assert_eq!(
+            shortened(&format!("invalid value '{long}' found")).len(),
+            "invalid value  found".len() + 102
+        );
+        assert_eq!(shortened(&long), short);
+        let many = "a word `and a name` ".repeat(100);
+        assert_eq!(shortened(&many), many);
+        let wide = "\u{e9}".repeat(400);
+        assert_eq!(shortened(&wide).chars().count(), 102);
     }
 
     #[test]
