@@ -42,10 +42,16 @@ impl Schema {
     }
 
     fn find(&self, path: &str, origin: &str) -> Result<&Key, SettingsError> {
-        self.keys.get(path).ok_or_else(|| SettingsError::UnknownPath {
-            path: path.to_owned(),
-            origin: origin.to_owned(),
-            nearest: nearest(path, self.keys.keys().copied()),
+        self.keys.get(path).ok_or_else(|| {
+            let (path, origin) = (path.to_owned(), origin.to_owned());
+            let inside =
+                |key: &&&str| key.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('.'));
+            let known: Vec<String> = self.keys.keys().filter(inside).map(|&key| key.to_owned()).collect();
+            if !known.is_empty() {
+                return SettingsError::Table { path, origin, known };
+            }
+            let nearest = nearest(&path, self.keys.keys().copied());
+            SettingsError::UnknownPath { path, origin, nearest }
         })
     }
 }
@@ -89,8 +95,8 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// [`SettingsError::Unreadable`] and [`SettingsError::TooLong`] when the file cannot be read, else as
-    /// [`Self::with_toml`].
+    /// [`SettingsError::Unreadable`], [`SettingsError::NotUtf8`] and [`SettingsError::TooLong`] when the file cannot be
+    /// read, else as [`Self::with_toml`].
     pub fn with_file(self, path: &Path) -> Result<Self, SettingsError> {
         self.with_toml(&read_file(path)?, &format!("`{}`", path.display()))
     }
@@ -353,6 +359,16 @@ pub enum SettingsError {
         /// The nearest path that exists.
         nearest: Option<String>,
     },
+    /// The path is that of a table of settings.
+    #[error("{origin}: `{path}` is a table, not a setting")]
+    Table {
+        /// The path as given.
+        path: String,
+        /// Where it stands.
+        origin: String,
+        /// The settings in it.
+        known: Vec<String>,
+    },
     /// The value is not accepted at its path.
     #[error("{origin}: `{path}` cannot be {given}")]
     BadValue {
@@ -409,6 +425,14 @@ pub enum SettingsError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The settings file is no text.
+    #[error("the settings file `{}` is not UTF-8 at byte {offset}", path.display())]
+    NotUtf8 {
+        /// The file.
+        path: PathBuf,
+        /// Bytes before the first that is not UTF-8.
+        offset: usize,
+    },
     /// The settings file has no end, or is no settings file.
     #[error("the settings file `{}` has more than {limit} bytes", path.display())]
     TooLong {
@@ -433,6 +457,7 @@ impl SettingsError {
     #[must_use]
     pub fn why(&self) -> Option<String> {
         match self {
+            Self::Table { known, .. } => Some(format!("its settings are {}", known.join(", "))),
             Self::BadValue { accepted, .. } => Some(format!("it takes {accepted}")),
             Self::UnknownPreset { known, .. } => Some(format!("the presets are {}", known.join(", "))),
             Self::UnknownExperiment { known, .. } => {
@@ -455,6 +480,11 @@ impl SettingsError {
                         .map_or_else(|| list.to_owned(), |path| format!("did you mean `{path}`? {list}")),
                 )
             }
+            Self::Table { known, .. } => {
+                let one = known.first().map_or("", String::as_str);
+                Some(format!("set one of these by its path, as in `--set {one}=VALUE`"))
+            }
+            Self::NotUtf8 { .. } => Some("convert the file to UTF-8, as TOML is written in".to_owned()),
             Self::BadValue { .. } => Some(
                 "give it such a value; `waycairn train --show-settings` lists what each setting takes"
                     .to_owned(),
@@ -474,13 +504,15 @@ impl SettingsError {
 ///
 /// # Errors
 ///
-/// [`SettingsError::Unreadable`]; [`SettingsError::TooLong`] for what has more bytes than any settings, as a device.
+/// [`SettingsError::Unreadable`]; [`SettingsError::NotUtf8`]; [`SettingsError::TooLong`] for what has more bytes than any settings, as a device.
 pub(crate) fn read_file(path: &Path) -> Result<String, SettingsError> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let file = std::fs::File::open(path);
-    let read = file.and_then(|file| file.take(LONGEST_FILE + 1).read_to_string(&mut text));
+    let read = file.and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut bytes));
     match read {
-        Ok(read) if read as u64 <= LONGEST_FILE => Ok(text),
+        Ok(read) if read as u64 <= LONGEST_FILE => String::from_utf8(bytes).map_err(|error| {
+            SettingsError::NotUtf8 { path: path.to_owned(), offset: error.utf8_error().valid_up_to() }
+        }),
         Ok(_) => Err(SettingsError::TooLong { path: path.to_owned(), limit: LONGEST_FILE }),
         Err(source) => Err(SettingsError::Unreadable { path: path.to_owned(), source }),
     }

@@ -50,6 +50,27 @@ fn an_unknown_path_names_its_nearest() {
 }
 
 #[test]
+fn a_table_is_told_with_its_settings() {
+    let of_set = base().set("model", "3").unwrap_err();
+    let of_file = base().with_toml("[[model]]\nlayers = 3\n", "`f.toml`").unwrap_err();
+    for (error, origin) in [(of_set, "--set"), (of_file, "`f.toml`")] {
+        assert_eq!(error.to_string(), format!("{origin}: `model` is a table, not a setting"));
+        assert_eq!(error.why().unwrap(), "its settings are model.dropout, model.layers");
+        assert!(error.next().unwrap().contains("`--set model.dropout=VALUE`"));
+    }
+}
+
+#[test]
+fn a_file_that_is_no_text_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("latin.toml");
+    waycairn_durable::write_file(&path, b"# caf\xe9\n", waycairn_durable::Durability::Regenerable).unwrap();
+    let error = base().with_file(&path).unwrap_err();
+    assert!(error.to_string().ends_with("latin.toml` is not UTF-8 at byte 5"), "{error}");
+    assert!(error.next().unwrap().contains("UTF-8"));
+}
+
+#[test]
 fn a_bad_value_says_what_is_accepted() {
     let cases = [
         ("batch_size", "0", "a whole number from 1 to 2^53 - 1"),

@@ -30,7 +30,8 @@ fn bad_arguments_say_what_to_do() {
         let mut request = rig.request("a", &[]);
         change(&mut request);
         let error = fail(&request);
-        (error.to_string(), error.next().unwrap_or_default(), error.code())
+        let advice = [error.why(), error.next()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        (error.to_string(), advice, error.code())
     };
     let (what, next, code) = bad(&|request| request.preset = Some("tin".to_owned()));
     assert_eq!((what.as_str(), code), ("no preset is called `tin`", "usage"));
