@@ -1,5 +1,7 @@
 //! The text form of expressions.
 
+use arrow::array::timezone::Tz;
+use arrow::compute::kernels::cast_utils::{string_to_datetime, string_to_timestamp_nanos};
 use thiserror::Error;
 use waycairn_dag::{Address, Node};
 use winnow::ascii::multispace0;
@@ -49,6 +51,7 @@ const TEXT: &str = "a string in single quotes";
 const WHOLE: &str = "a whole number";
 const NODE: &str = "an address or `name@nonce:seq` in single quotes";
 const PROJECT: &str = "`project.group.run` in single quotes, with `*` for any part";
+const TIME_RANGE: &str = "a time from 1677-09-22 to 2262-04-11, since times are counted in nanoseconds";
 const TIME: &str = "a time like '2026-11-30T12:00:00Z' in single quotes, or nanoseconds since 1970";
 const OPEN: &str = "`(`";
 const CLOSE: &str = "`)`";
@@ -308,6 +311,7 @@ fn written_condition(input: &mut Input<'_>) -> Parsed<Term> {
         Ok(Scalar::Int(nanos)) => nanos,
         Ok(Scalar::Text(text)) => match nanos(&text) {
             Some(nanos) => nanos,
+            None if is_beyond(&text) => return fail(place, TIME_RANGE),
             None => return fail(place, TIME),
         },
         _ => return fail(place, TIME),
@@ -465,8 +469,14 @@ fn project(text: &str) -> Option<ProjectPattern> {
     Some(ProjectPattern { parts: [parts.next()?, parts.next()?, parts.next()?] })
 }
 
+/// Whether a text is a time that nanoseconds cannot count.
+fn is_beyond(text: &str) -> bool {
+    let utc: Option<Tz> = "+00:00".parse().ok();
+    utc.is_some_and(|utc| string_to_datetime(&utc, text).is_ok())
+}
+
 fn nanos(text: &str) -> Option<i64> {
-    arrow::compute::kernels::cast_utils::string_to_timestamp_nanos(text).ok()
+    string_to_timestamp_nanos(text).ok()
 }
 
 #[cfg(test)]

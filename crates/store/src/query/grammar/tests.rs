@@ -44,6 +44,10 @@ fn times_bound_the_records() {
     );
     assert_eq!(parsed("written <= 5").term, Term::Record(RecordTerm::Written { from: None, until: Some(6) }));
     assert!(error("written = 5").starts_with("at character 9: expected `<`"));
+    for beyond in ["9999-12-31T23:59:59Z", "1066-10-14"] {
+        let range = "a time from 1677-09-22 to 2262-04-11";
+        assert!(error(&format!("written > '{beyond}'")).contains(range), "{beyond}");
+    }
     assert!(error("written > 'noon'").starts_with("at character 11: expected a time"));
 }
 
