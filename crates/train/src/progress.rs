@@ -35,7 +35,7 @@ pub enum Event<'a> {
         rate: f64,
         /// Steps of the run that were left out, because they were not finite.
         skipped: u64,
-        /// Time that the rest will take at this rate.
+        /// Time that the rest will take if it goes on as it did in this launch, validations and checkpoints included.
         left: Duration,
     },
     /// A validation is done.

@@ -112,6 +112,8 @@ pub(crate) struct Trainer<'a> {
     saver: Saver,
     meter: Meter,
     updates: u64,
+    /// When the first of the updates began.
+    began: Instant,
     /// Position of the newest checkpoint that was begun.
     begun: Option<u64>,
     /// The newest checkpoint that is complete.
@@ -166,6 +168,7 @@ impl<'a> Trainer<'a> {
             schedule: Schedule::new(tools.settings)?,
             meter: Meter::default(),
             updates: 0,
+            began: Instant::now(),
             begun: None,
             saved: None,
             noticed: false,
@@ -195,6 +198,7 @@ impl<'a> Trainer<'a> {
             return self.finish();
         }
         self.job.begin()?;
+        self.began = Instant::now();
         loop {
             let Some(step) = self.step()? else {
                 return self.given_up();
@@ -354,7 +358,7 @@ impl<'a> Trainer<'a> {
         }
         self.record(&node, &fields);
         let left = self.rhythm.steps.saturating_sub(step.number) as f64;
-        let left = left * busy / meter.steps.max(1) as f64;
+        let left = left * self.began.elapsed().as_secs_f64() / self.updates.max(1) as f64;
         let skipped = self.job.state()?.skipped;
         self.tools.progress.event(&Event::Step {
             node: &node,

@@ -83,6 +83,23 @@ fn training_case_02_what_is_done_is_not_done_again() {
 }
 
 #[test]
+fn the_time_left_counts_all_that_a_step_takes() {
+    let rig = Rig::new();
+    let pause = std::time::Duration::from_millis(60);
+    let mut told = Vec::new();
+    let mut progress = |event: &Event<'_>| match event {
+        Event::Saving { .. } => std::thread::sleep(pause),
+        Event::Step { step, left, .. } => told.push((*step, *left)),
+        _ => {}
+    };
+    let request = rig.request("a", &[("checkpoint_every", "1")]);
+    train(&crate::experiments![Gpt], &request, &Stop::new(), &mut progress).unwrap();
+    // Two checkpoints are behind the third of six steps.
+    let (_, left) = told[2];
+    assert!(told[2].0 == 3 && left >= pause * 2, "{told:?}");
+}
+
+#[test]
 fn training_case_02_all_is_done_and_only_the_finish_marker_is_missing() {
     let rig = Rig::new();
     let request = rig.request("a", &[]);
