@@ -10,7 +10,7 @@ pub(crate) fn split(lists: &[String]) -> Result<Vec<String>, CliError> {
     let mut keys = Vec::new();
     for list in lists {
         for piece in pieces(list) {
-            let key = unquote(piece.trim())?;
+            let key = unquote(piece.trim(), "list keys as in `--keys train/loss,val/loss`")?;
             if !keys.contains(&key) {
                 keys.push(key);
             }
@@ -33,7 +33,8 @@ pub(crate) fn sort(text: &str) -> Result<(String, bool), CliError> {
         }
         _ => (rest, false),
     };
-    Ok((format!("{prefix}{}", unquote(key)?), descending))
+    let key = unquote(key, "name the key to sort by, as in `--sort val/loss` or `--sort written:desc`")?;
+    Ok((format!("{prefix}{key}"), descending))
 }
 
 /// The pieces between the commas that stand outside of quotes.
@@ -53,7 +54,8 @@ fn pieces(list: &str) -> Vec<&str> {
     pieces
 }
 
-fn unquote(key: &str) -> Result<String, CliError> {
+/// A key without its quotes; `next` is what to do about one that is empty.
+fn unquote(key: &str, next: &str) -> Result<String, CliError> {
     let bare = match key.strip_prefix('"') {
         Some(rest) => rest.strip_suffix('"').map(|inner| inner.replace("\"\"", "\"")),
         None => Some(key.to_owned()),
@@ -61,8 +63,8 @@ fn unquote(key: &str) -> Result<String, CliError> {
     match bare {
         Some(key) if !key.is_empty() => Ok(key),
         Some(_) => Err(CliError::usage("a key is empty")
-            .why("there is nothing between two commas, or nothing at all")
-            .next("list keys as in `--keys train/loss,val/loss`")),
+            .why("a field has a name of at least one character")
+            .next(next)),
         None => Err(CliError::usage(format!("the quote of the key {key} is not closed"))
             .why("a key that begins with a double quote ends with one")
             .next("quote the whole list for the shell as well: `--keys '\"a,b\",c'`")),
@@ -99,6 +101,11 @@ mod tests {
             let error = sort(wrong).unwrap_err();
             assert_eq!(error.exit, crate::error::Exit::Usage, "{wrong}");
         }
+        for empty in ["", ":desc", "\"\""] {
+            let error = sort(empty).unwrap_err();
+            assert!(error.next.unwrap().contains("`--sort "), "{empty}");
+        }
+        assert!(split(&["a,".to_owned()]).unwrap_err().next.unwrap().contains("`--keys "));
         assert_eq!(sort("\"a:desc\":asc").unwrap(), ("a:desc".to_owned(), false));
     }
 }

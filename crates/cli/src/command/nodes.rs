@@ -33,7 +33,8 @@ const FIXED: &[&str] =
 pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
     let reader = context.reader()?;
     let keys = keys::split(&args.keys)?;
-    let keys: Vec<&str> = keys.iter().map(|key| meant_key(key)).collect();
+    let mut keys: Vec<&str> = keys.iter().map(|key| meant_key(key)).collect();
+    leave_out_fixed(&reader, &mut keys, context)?;
     let runs = reader.runs().map_err(failure::query)?;
     let mut rows = Vec::with_capacity(runs.len());
     let mut diagnostics = Vec::new();
@@ -99,6 +100,22 @@ fn row(run: RunSummary, values: Vec<Value>) -> Vec<Value> {
         Value::Bool(run.finished),
     ];
     fixed.into_iter().chain(values).collect()
+}
+
+/// Leaves out keys that name what every row has anyway, where they are no fields as well.
+fn leave_out_fixed(reader: &ObjectReader, keys: &mut Vec<&str>, context: &Context) -> Result<(), CliError> {
+    if !keys.iter().any(|key| FIXED.contains(key)) {
+        return Ok(());
+    }
+    let schema = reader.schema().map_err(failure::query)?;
+    keys.retain(|key| {
+        let fixed = FIXED.contains(key) && !schema.iter().any(|info| info.key == *key);
+        if fixed {
+            context.note(&format!("`{key}` is in every row already; `--keys` adds fields"));
+        }
+        !fixed
+    });
+    Ok(())
 }
 
 /// Those of the keys that anything was recorded under. The others are asked for once, so that what is wrong with them
