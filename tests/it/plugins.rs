@@ -70,7 +70,9 @@ fn of_equal_libraries_the_first_in_the_order_is_run() {
         Some(1),
         "equal in every byte, they count as one: {outcome}"
     );
-    let absent = root.run(&["plugins", "--plugin-dir", "absent", "--format", "json"]).json();
+    let run = root.run(&["plugins", "--plugin-dir", "absent", "--format", "json"]);
+    run.fails_with(1, &["no such folder: `absent`"]);
+    let absent = run.json();
     let refused: Vec<&Value> =
         absent.as_array().expect("rows").iter().filter(|row| row["status"] == "refused").collect();
     assert!(

@@ -60,7 +60,7 @@ pub fn discover(request: &Discovery) -> Vec<Found> {
     {
         match libraries(dir) {
             Ok(files) => files.into_iter().for_each(|file| open(file, named)),
-            Err(LoadError::NotFound { .. }) if !named => {}
+            Err(LoadError::NoFolder { .. }) if !named => {}
             Err(error) => failed.push(Found { path: dir.clone(), result: Err(error), named }),
         }
     }
@@ -70,7 +70,7 @@ pub fn discover(request: &Discovery) -> Vec<Found> {
 
 fn libraries(dir: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let io = |source: std::io::Error| match source.kind() {
-        std::io::ErrorKind::NotFound => LoadError::NotFound { path: dir.to_owned() },
+        std::io::ErrorKind::NotFound => LoadError::NoFolder { path: dir.to_owned() },
         std::io::ErrorKind::NotADirectory => LoadError::NotAFolder { path: dir.to_owned() },
         _ => LoadError::Io { op: "list", path: dir.to_owned(), source },
     };

@@ -15,6 +15,12 @@ pub enum LoadError {
         /// The path as it was given.
         path: PathBuf,
     },
+    /// There is no folder at this path.
+    #[error("no such folder: `{path}`; name one that is there", path = path.display())]
+    NoFolder {
+        /// The path as it was given.
+        path: PathBuf,
+    },
     /// A folder where a library was named.
     #[error("`{path}` is a folder, not a library; name the library in it, or give it as a plugin folder", path = path.display())]
     IsDirectory {

@@ -38,7 +38,7 @@ fn a_named_folder_that_is_missing_is_an_error_and_a_default_one_is_not() {
     let folder = tempdir().unwrap();
     let absent = folder.path().join("absent");
     let found = discover(&Discovery { dirs: vec![absent.clone()], ..Discovery::default() });
-    assert!(matches!(found[0].result, Err(LoadError::NotFound { .. })));
+    assert!(matches!(found[0].result, Err(LoadError::NoFolder { .. })));
     assert!(discover(&Discovery { default_dirs: vec![absent], ..Discovery::default() }).is_empty());
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();

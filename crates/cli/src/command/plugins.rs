@@ -7,6 +7,7 @@ use waycairn_analysis_host::{Declared, Discovery, Found, discover};
 
 use crate::context::Context;
 use crate::error::{CliError, one_line};
+use crate::failure;
 use crate::output::{Format, RowOutput};
 use crate::rows::{self, Columns};
 use crate::table::{Grid, printable};
@@ -93,7 +94,13 @@ pub(crate) fn run(args: &PluginsArgs, context: &Context) -> Result<(), CliError>
             rows::write(&mut out, format, &Columns::fixed(FIXED), rows.into_iter().map(Row::values))?;
         }
     }
-    out.finish()
+    out.finish()?;
+    // A library that is refused is an answer; a folder that cannot be looked into leaves the answer open.
+    let unseen = found.iter().filter(|found| args.places.folders.contains(&found.path));
+    match unseen.filter_map(|found| found.result.as_ref().err()).next() {
+        Some(refused) => Err(failure::plugin(refused)),
+        None => Ok(()),
+    }
 }
 
 /// What an analysis does and which settings it has, with their defaults.
