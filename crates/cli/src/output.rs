@@ -161,6 +161,11 @@ impl Place {
                     .why("it is a folder")
                     .next("name a file in it"));
             }
+            Kind::Stream if is_socket(path) => {
+                return Err(CliError::new("io", format!("cannot write to `{}`", path.display()))
+                    .why("it is a socket, which is not opened by its name")
+                    .next("choose another place with `-o FILE`"));
+            }
             Kind::Stream => {
                 stream(path).map(Box::new).map(|file| Inner::Stream(BufWriter::with_capacity(BUFFER, file)))
             }
@@ -213,6 +218,17 @@ impl Place {
         Err(CliError::usage(format!("the ending of `{}` says no format of this answer", path.display()))
             .why(format!("what is known is {}, or no ending for a text", known.join(", ")))
             .next("choose one of these, or say the format with `--format`"))
+    }
+
+    /// Refuses a file whose ending says another format than the only one that this answer has. No ending says nothing.
+    pub(crate) fn ending_of_one(&self, known: &str) -> Result<(), CliError> {
+        let (Some(path), Some(ending)) = (&self.output, self.ending()) else { return Ok(()) };
+        if ending == known || !matches!(kind(path), Kind::Regular(_)) {
+            return Ok(());
+        }
+        Err(CliError::usage(format!("the ending of `{}` says another format", path.display()))
+            .why(format!("what is written is `.{known}`, whatever the file is called"))
+            .next(format!("call it `.{known}`, or say the format with `--format`")))
     }
 
     /// The ending of the file's name, in small letters.
@@ -381,6 +397,17 @@ fn keep_mode(target: &Path, staged: &StagedFile) {
     }
 }
 
+#[cfg(unix)]
+fn is_socket(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
+#[cfg(not(unix))]
+fn is_socket(_: &Path) -> bool {
+    false
+}
+
 /// Opens something that is not a regular file, as it stands.
 fn stream(path: &Path) -> io::Result<std::fs::File> {
     OpenOptions::new().append(true).open(path).or_else(|_| OpenOptions::new().write(true).open(path))
@@ -417,6 +444,17 @@ mod tests {
         assert_eq!(error.exit, crate::error::Exit::Usage);
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_socket_is_refused_as_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let error = to(&path).open().err().unwrap();
+        assert!(error.why.unwrap().contains("it is a socket"));
+        assert!(!error.next.unwrap().contains("room"));
+    }
+
     #[test]
     fn the_ending_says_the_format() {
         let output = |name: &str| RowOutput { format: None, place: to(Path::new(name)) }.format();
@@ -444,6 +482,19 @@ mod tests {
             |name: &str, format| ShapePlace { format, place: to(&folder.path().join(name)) }.open().err();
         assert!(shape("a.csv", None).is_some() && shape("a.csv", Some(ShapeFormat::Json)).is_none());
         assert!(shape("a.json", None).is_none() && shape("a", None).is_none());
+    }
+
+    #[test]
+    fn an_ending_of_another_format_is_refused_where_there_is_only_one() {
+        let refused = |name: &str| to(Path::new(name)).ending_of_one("safetensors").err();
+        for name in ["x.csv", "x.pt", "x.txt"] {
+            let error = refused(name).unwrap();
+            assert_eq!(error.exit, crate::error::Exit::Usage);
+            assert!(error.next.unwrap().contains("`.safetensors`"));
+        }
+        for name in ["x", "x.safetensors", "x.SAFETENSORS", "/dev/null", "-"] {
+            assert!(refused(name).is_none(), "{name}");
+        }
     }
 
     #[test]

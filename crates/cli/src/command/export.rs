@@ -27,15 +27,9 @@ pub(crate) struct ExportArgs {
     /// The node; it must have a checkpoint
     #[arg(value_name = "NODE")]
     pub(super) node: String,
-    /// nanogpt, or safetensors as it is stored
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "safetensors",
-        hide_possible_values = true,
-        help_heading = "Output"
-    )]
-    pub(super) format: WeightFormat,
+    /// nanogpt, or safetensors as it is stored [default: safetensors]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = "Output")]
+    pub(super) format: Option<WeightFormat>,
     #[command(flatten)]
     pub(super) place: Place,
 }
@@ -51,11 +45,14 @@ pub(crate) enum WeightFormat {
 
 pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> {
     args.place.refuse_terminal(&context.terminal)?;
+    if args.format.is_none() {
+        args.place.ending_of_one("safetensors")?;
+    }
     let reader = context.reader()?;
     let node = context.resolve(&reader, &args.node)?;
     let format = match args.format {
-        WeightFormat::Safetensors => ExportFormat::Safetensors,
-        WeightFormat::Nanogpt => ExportFormat::NanoGpt,
+        None | Some(WeightFormat::Safetensors) => ExportFormat::Safetensors,
+        Some(WeightFormat::Nanogpt) => ExportFormat::NanoGpt,
     };
     let mut out = args.place.open()?;
     // The error of the export hides the one of the place, which may be only a closed pipe.
