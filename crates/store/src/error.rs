@@ -9,7 +9,7 @@ use parquet::errors::ParquetError;
 use thiserror::Error;
 use waycairn_durable::{CommitError, VersionError};
 
-use crate::field::{FieldNameError, MAX_TEXT_BYTES};
+use crate::field::{FieldNameError, MAX_TEXT_BYTES, TagError};
 use crate::query::QueryError;
 
 /// Why a record was not accepted. A refused record queues nothing, and the store goes on.
@@ -118,6 +118,9 @@ pub enum StoreError {
     /// The records of the root could not be read.
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// The records of a launch cannot be marked so.
+    #[error(transparent)]
+    Tag(#[from] TagError),
     /// A name cannot stand in a node's blob folder.
     #[error("the {what} `{name}` {reason}")]
     EntryName {

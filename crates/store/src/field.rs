@@ -13,6 +13,47 @@ pub const MAX_FIELD_NAME_BYTES: usize = 1024;
 /// Longest text value, in bytes of UTF-8. A larger object belongs in an artifact or a blob.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024 * 1024;
 
+/// Longest tag, in bytes of UTF-8: it stands in every record of a launch.
+pub const MAX_TAG_BYTES: usize = 200;
+
+/// Checks what a user wants the records of a launch to be marked with.
+///
+/// # Errors
+/// [`TagError`] for an empty tag, a control character, and more than [`MAX_TAG_BYTES`].
+pub fn check_tag(tag: &str) -> Result<(), TagError> {
+    if tag.is_empty() {
+        return Err(TagError::Empty);
+    }
+    if tag.len() > MAX_TAG_BYTES {
+        return Err(TagError::TooLong { bytes: tag.len() });
+    }
+    match tag.chars().find(|c| c.is_control()) {
+        Some(character) => Err(TagError::ControlCharacter { character }),
+        None => Ok(()),
+    }
+}
+
+/// Why a text is no tag.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TagError {
+    /// There is nothing in it.
+    #[error("a tag is empty; give it a word, or leave it out")]
+    Empty,
+    /// It is longer than [`MAX_TAG_BYTES`].
+    #[error("a tag of {bytes} bytes is too long: at most {MAX_TAG_BYTES} are allowed; choose a shorter one")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// It holds a control character, such as a line break.
+    #[error("a tag holds the control character U+{:04X}; leave it out", u32::from(*character))]
+    ControlCharacter {
+        /// The first of them.
+        character: char,
+    },
+}
+
 /// One value of a field: what a cell of a part can hold.
 ///
 /// `Null` means "absent": it is accepted, recorded as nothing, and never overrides a value, so a field

@@ -96,7 +96,10 @@ pub use blob::{Marker, StagedEntry};
 pub use compact::CompactReport;
 pub use error::{RecordError, StoreError};
 pub use export::{ColumnValues, Table};
-pub use field::{FieldName, FieldNameError, MAX_FIELD_NAME_BYTES, MAX_TEXT_BYTES, Scalar, ScalarError};
+pub use field::{
+    FieldName, FieldNameError, MAX_FIELD_NAME_BYTES, MAX_TAG_BYTES, MAX_TEXT_BYTES, Scalar, ScalarError,
+    TagError, check_tag,
+};
 pub use fold::{PhysicalRecord, fold};
 pub use ndarray::{NdArray, NdArrayError};
 pub use query::{

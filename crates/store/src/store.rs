@@ -16,7 +16,7 @@ use crate::batch::Launch;
 use crate::blob::{Blobs, CHECKPOINT_ENTRY, StagedEntry, blobs_folder, check_inside, check_name};
 use crate::compact::{CompactReport, TEMPORARY_AGE, compact};
 use crate::error::{RecordError, StoreError};
-use crate::field::Scalar;
+use crate::field::{Scalar, check_tag};
 use crate::part::values_folder;
 use crate::queue::{Limits, MAX_BATCH_ROWS, Origin, Queue, WhenFull};
 use crate::record::{Artifacts, Attachment, Job};
@@ -32,7 +32,7 @@ pub struct StoreOptions {
     pub process: i64,
     /// Random id of this launch of the process.
     pub execution: Option<String>,
-    /// The user's tag.
+    /// The user's tag; see [`check_tag`].
     pub tag: Option<String>,
     /// The experiment and its version, `<experiment>@<version>`.
     pub job: Option<String>,
@@ -117,6 +117,7 @@ impl ObjectStore {
     /// Opens the objects under an output root, and makes them if they are missing.
     ///
     /// # Errors
+    /// [`StoreError::Tag`] for a tag that [`check_tag`] refuses;
     /// [`StoreError::Format`] when the root is no folder, is of a newer format or cannot hold a store;
     /// [`StoreError::Outside`] when `objects` or `objects/blobs` is a link that leads out of the root;
     /// [`StoreError::Commit`] when its folders cannot be made. Nothing was made then.
@@ -129,6 +130,7 @@ impl ObjectStore {
         options: StoreOptions,
         retry: RetryPolicy,
     ) -> Result<ObjectStore, StoreError> {
+        options.tag.as_deref().map_or(Ok(()), check_tag)?;
         read_format(root)?;
         check_inside(root)?;
         ensure_format(root)?;

@@ -202,6 +202,7 @@ impl TrainError {
                 | SettingsError::Absent { .. },
             ) => "settings",
             Self::Settings(_) | Self::Usage { .. } | Self::Address(_) => "usage",
+            Self::Store(StoreError::Tag(_)) => "usage",
             Self::Device(DeviceError::TooManyThreads { .. } | DeviceError::Unknown { .. }) => "usage",
             Self::Memory { .. } => "memory",
             Self::Data(_) => "data",

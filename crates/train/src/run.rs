@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use waycairn_dag::Node;
 use waycairn_durable::{FileLock, LockError, create_dir_all, ensure_format};
-use waycairn_store::{ObjectStore, StoreOptions};
+use waycairn_store::{ObjectStore, StoreError, StoreOptions, check_tag};
 
 use crate::checkpoint::{Checkpoint, Depth, JOB_VERSION, JobFile};
 use crate::device::{self, Compute};
@@ -62,6 +62,8 @@ fn launch(
     progress: &mut dyn Progress,
 ) -> Result<TrainReport, TrainError> {
     let begin = Instant::now();
+    // Refused now rather than when the store is opened.
+    request.tag.as_deref().map_or(Ok(()), check_tag).map_err(StoreError::from)?;
     let compute = Compute::choose(&request.device)?;
     let threads = device::threads(request.threads)?;
     let Resolved { reader, origin, experiment, settings } = Resolved::new(experiments, request)?;

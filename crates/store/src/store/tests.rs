@@ -615,3 +615,20 @@ fn store_7_old_half_written_files_of_a_run_are_removed() {
     store.remove_unmarked_checkpoints("a.b.run", "0123456789abcdef").unwrap();
     assert_eq!(names(&folder), [".tmp-1-young", "checkpoint", "nodespec.json"]);
 }
+
+#[test]
+fn a_tag_that_could_not_be_asked_for_is_refused_by_every_door() {
+    let root = tempfile::tempdir().unwrap();
+    let place = root.path().join("root");
+    let open = |tag: &str| {
+        let options = StoreOptions { tag: Some(tag.to_owned()), ..StoreOptions::default() };
+        ObjectStore::open(&place, options)
+    };
+    for bad in ["", "two\nlines", "\u{7f}", &"x".repeat(201)] {
+        assert!(matches!(open(bad), Err(StoreError::Tag(_))), "{bad}");
+    }
+    assert!(!place.exists(), "nothing was made");
+    for good in ["sweep 3/a", "\u{4e2d}", &"x".repeat(200)] {
+        open(good).unwrap().close().unwrap();
+    }
+}
