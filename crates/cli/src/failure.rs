@@ -41,7 +41,18 @@ pub(crate) fn study(error: StudyError) -> CliError {
             match error {
                 SettingsError::Absent { .. } => CliError::told("not_found", error, next),
                 SettingsError::Unreadable { .. } => CliError::told("io", error, next),
-                error => CliError::told("settings", error, next).exit(Exit::Usage),
+                error => {
+                    let more = match &error {
+                        SettingsError::Refused { source, .. } => source.why(),
+                        _ => None,
+                    };
+                    let mut told = CliError::told("settings", error, next).exit(Exit::Usage);
+                    if let Some(more) = more {
+                        let reason = told.why.take().map_or_else(String::new, |reason| format!("{reason}; "));
+                        told = told.why(format!("{reason}{}", one_line(&more)));
+                    }
+                    told
+                }
             }
         }
         StudyError::Train(error) => train(error),

@@ -482,7 +482,7 @@ impl SettingsError {
             }
             Self::Table { known, .. } => {
                 let one = known.first().map_or("", String::as_str);
-                Some(format!("set one of these by its path, as in `--set {one}=VALUE`"))
+                Some(format!("set one of its settings by its path, as in `--set {one}=VALUE`"))
             }
             Self::NotUtf8 { .. } => Some("convert the file to UTF-8, as TOML is written in".to_owned()),
             Self::BadValue { .. } => Some(
