@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Cursor, Write as _};
 use std::path::Path;
 
 use waycairn_durable::{Digest, Durability, Hasher, StagedFile, create_dir_all, remove_file};
@@ -38,24 +38,24 @@ pub(crate) fn archive(root: &Path, further: &BTreeMap<String, Vec<u8>>) -> Resul
     create_dir_all(&root.join("source"))?;
     let io = |source| StudyError::Io { operation: "write", path: path.clone(), source };
     let mut staged = StagedFile::create(&path, Durability::State)?;
-    write(&mut staged, &files).map_err(io)?;
+    packed(&files).and_then(|bytes| staged.write_all(&bytes)).map_err(io)?;
     staged.commit()?;
     Ok(name)
 }
 
-fn write(file: &mut StagedFile, files: &BTreeMap<&str, &[u8]>) -> io::Result<()> {
+/// The archive's bytes. In memory, since what packs goes back to each file's header.
+fn packed(files: &BTreeMap<&str, &[u8]>) -> io::Result<Vec<u8>> {
     // No time of this machine, so that equal content has equal bytes.
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Deflated)
         .last_modified_time(DateTime::default())
         .unix_permissions(0o644);
-    let mut zip = ZipWriter::new(file);
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in files {
         zip.start_file(*name, options).map_err(io::Error::other)?;
         zip.write_all(bytes)?;
     }
-    zip.finish().map_err(io::Error::other)?;
-    Ok(())
+    Ok(zip.finish().map_err(io::Error::other)?.into_inner())
 }
 
 /// Removes the archives that are not in `kept`; paths from the root. Names that are no archive's stay.
