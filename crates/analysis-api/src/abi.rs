@@ -35,6 +35,7 @@ use self::arrow::ArrowArrayStream;
 use crate::context::{Context, LogLevel, Node};
 use crate::error::{ContextError, ErrorKind, Failure};
 use crate::export::{Export, guard};
+use crate::host::Parts;
 use crate::scalar::Scalar;
 use crate::stream::ArrowStream;
 use crate::view::OwnedTensor;
@@ -92,6 +93,39 @@ pub trait HostContext {
         media_type: RStr<'_>,
         bytes: RSlice<'_, u8>,
     ) -> RResult<(), RawFailure>;
+    // Interface 1.1.
+    fn study(&self) -> RStr<'_> {
+        RStr::from_str("null")
+    }
+    fn product(&self, name: RStr<'_>) -> RResult<RawProduct<'_>, RawFailure> {
+        RErr(lacking(name.as_str(), "products"))
+    }
+    fn call(
+        &self,
+        function: RStr<'_>,
+        inputs: RSlice<'_, TensorView<'_>>,
+    ) -> RResult<RVec<RawTensor>, RawFailure> {
+        let _ = inputs;
+        RErr(lacking(function.as_str(), "functions of an experiment"))
+    }
+    fn emit_metric(&self, text: RStr<'_>) -> RResult<(), RawFailure> {
+        let _ = text;
+        RErr(lacking("emit_metric", "metrics"))
+    }
+    fn progress(&self, done: u64, total: u64, what: RStr<'_>) {
+        let _ = (done, total, what);
+    }
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// What a method answers where the host was built before it: the plugin's own body, run in the plugin.
+fn lacking(asked: &str, what: &str) -> RawFailure {
+    let text = format!(
+        "`{asked}`: this host is of an interface before 1.1, which has no {what}; use a newer waycairn"
+    );
+    Failure { kind: ErrorKind::Unavailable, message: text, backtrace: String::new() }.into()
 }
 
 /// The context as it crosses: a borrowed object and its table of methods.
@@ -134,6 +168,24 @@ pub struct RawTensor {
     dtype: RString,
     shape: RVec<usize>,
     bytes: RVec<u8>,
+}
+
+/// A product as it crosses: what was said about it as JSON texts, and views of its arrays.
+#[repr(C)]
+#[derive(StableAbi)]
+pub struct RawProduct<'a> {
+    key: RStr<'a>,
+    metadata: RStr<'a>,
+    arrays: RVec<TensorView<'a>>,
+    documents: RVec<RawDocument<'a>>,
+}
+
+/// A named JSON text.
+#[repr(C)]
+#[derive(StableAbi)]
+pub struct RawDocument<'a> {
+    name: RStr<'a>,
+    text: RStr<'a>,
 }
 
 /// A scalar as it crosses.
@@ -184,12 +236,15 @@ impl<'a> TensorView<'a> {
     }
 }
 
-/// Element types whose every bit pattern is a value.
-pub(crate) trait Plain: Copy {}
+/// Element types whose every bit pattern is a value. No other crate can name it, and so none can implement it.
+pub trait Plain: Copy + std::fmt::Debug + Send + Sync + 'static {}
 impl Plain for f32 {}
 impl Plain for f64 {}
 impl Plain for i32 {}
 impl Plain for i64 {}
+impl Plain for u8 {}
+impl Plain for u32 {}
+impl Plain for u64 {}
 
 /// The bytes as little-endian elements in place; `None` if they are not aligned, or on a big-endian machine.
 pub(crate) fn cast_slice<T: Plain>(bytes: &[u8]) -> Option<&[T]> {
@@ -199,6 +254,30 @@ pub(crate) fn cast_slice<T: Plain>(bytes: &[u8]) -> Option<&[T]> {
     // SAFETY: every bit pattern of a `Plain` type is a value of it, and `align_to` sees to the alignment.
     let (before, elements, after) = unsafe { bytes.align_to::<T>() };
     (before.is_empty() && after.is_empty()).then_some(elements)
+}
+
+impl<'a> From<Parts<'a>> for RawProduct<'a> {
+    fn from(parts: Parts<'a>) -> Self {
+        let document =
+            |(name, text): (&'a str, &'a str)| RawDocument { name: name.into(), text: text.into() };
+        Self {
+            key: parts.key.into(),
+            metadata: parts.metadata.into(),
+            arrays: parts.arrays.into(),
+            documents: parts.documents.into_iter().map(document).collect(),
+        }
+    }
+}
+
+impl<'a> From<RawProduct<'a>> for Parts<'a> {
+    fn from(raw: RawProduct<'a>) -> Self {
+        Self {
+            key: raw.key.as_str(),
+            metadata: raw.metadata.as_str(),
+            arrays: raw.arrays.into_vec(),
+            documents: raw.documents.iter().map(|d| (d.name.as_str(), d.text.as_str())).collect(),
+        }
+    }
 }
 
 impl From<Failure> for RawFailure {
@@ -364,6 +443,35 @@ pub(crate) fn scalars(
 ) -> Result<ArrowStream, ContextError> {
     let keys: Vec<RStr<'_>> = keys.iter().map(|key| RStr::from(*key)).collect();
     answer(context.scalars(expression.into(), keys.as_slice().into())).map(ArrowStream::new)
+}
+
+pub(crate) fn study<'s>(context: &'s ContextObject<'_>) -> &'s str {
+    context.study().as_str()
+}
+
+pub(crate) fn product<'s>(context: &'s ContextObject<'_>, name: &str) -> Result<Parts<'s>, ContextError> {
+    answer(context.product(name.into())).map(Parts::from)
+}
+
+pub(crate) fn call(
+    context: &ContextObject<'_>,
+    function: &str,
+    inputs: &[TensorView<'_>],
+) -> Result<Vec<OwnedTensor>, ContextError> {
+    let outputs = answer(context.call(function.into(), inputs.into()))?;
+    Ok(outputs.into_iter().map(OwnedTensor::from).collect())
+}
+
+pub(crate) fn emit_metric(context: &ContextObject<'_>, text: &str) -> Result<(), ContextError> {
+    answer(context.emit_metric(text.into()))
+}
+
+pub(crate) fn progress(context: &ContextObject<'_>, done: u64, total: u64, what: &str) {
+    context.progress(done, total, what.into());
+}
+
+pub(crate) fn cancelled(context: &ContextObject<'_>) -> bool {
+    context.cancelled()
 }
 
 pub(crate) fn log(context: &ContextObject<'_>, level: LogLevel, text: &str) {

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::error::AnalysisError;
+use crate::sources::Sources;
 
 /// One computation about one node.
 ///
@@ -39,6 +40,32 @@ pub struct Declaration {
     pub settings: Value,
     /// What the host has to prepare.
     pub needs: Needs,
+    /// What a study expects of it.
+    #[serde(skip_serializing_if = "Kind::is_analysis")]
+    pub kind: Kind,
+    /// The source files that decide its results.
+    #[serde(skip_serializing_if = "Sources::is_empty")]
+    pub sources: Sources,
+}
+
+/// What a study expects of an analysis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Kind {
+    /// Nothing in particular.
+    #[default]
+    Analysis,
+    /// One JSON value, by [`Context::emit_metric`].
+    Metric,
+    /// Figures, at least one, by [`Context::emit_figure`].
+    Plot,
+}
+
+impl Kind {
+    fn is_analysis(&self) -> bool {
+        *self == Self::Analysis
+    }
 }
 
 impl Declaration {
@@ -50,7 +77,31 @@ impl Declaration {
             description: description.into(),
             settings: Value::Object(serde_json::Map::new()),
             needs: Needs::default(),
+            kind: Kind::Analysis,
+            sources: Sources::default(),
         }
+    }
+
+    /// Makes it a metric of a study: one JSON value for each run, by [`Context::emit_metric`].
+    #[must_use]
+    pub fn metric(mut self) -> Self {
+        self.kind = Kind::Metric;
+        self
+    }
+
+    /// Makes it a plot of a study: figures for each run, at least one, by [`Context::emit_figure`].
+    #[must_use]
+    pub fn plot(mut self) -> Self {
+        self.kind = Kind::Plot;
+        self
+    }
+
+    /// Names the source files that decide its results, with [`sources!`](crate::sources): a study does it again where
+    /// one of them changed, and leaves it where another part of the library did.
+    #[must_use]
+    pub fn sources(mut self, sources: Sources) -> Self {
+        self.sources = sources;
+        self
     }
 
     /// Sets the settings: a struct with its defaults, or `json!({..})`. It must be a JSON object.
@@ -92,6 +143,15 @@ pub struct Needs {
     /// Patterns of recorded keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scalars: Vec<String>,
+    /// Products of the study.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub products: Vec<String>,
+    /// Functions of the experiment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
+    /// Dotted paths into the settings of the study.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub study: Vec<String>,
 }
 
 impl Needs {
@@ -113,6 +173,28 @@ impl Needs {
     #[must_use]
     pub fn forward(mut self) -> Self {
         self.forward = true;
+        self
+    }
+
+    /// Adds a product of the study, of this library or another; `model` is the trained one.
+    #[must_use]
+    pub fn product(mut self, name: impl Into<String>) -> Self {
+        self.products.push(name.into());
+        self
+    }
+
+    /// Adds a named function of the experiment.
+    #[must_use]
+    pub fn function(mut self, name: impl Into<String>) -> Self {
+        self.functions.push(name.into());
+        self
+    }
+
+    /// Adds what it reads of the settings of the study, as a dotted path: `training.problem`,
+    /// `analysis.plotting.dpi`, `member`.
+    #[must_use]
+    pub fn study(mut self, path: impl Into<String>) -> Self {
+        self.study.push(path.into());
         self
     }
 

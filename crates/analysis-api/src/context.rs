@@ -7,7 +7,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::abi;
+use crate::built::ProductView;
 use crate::error::ContextError;
+use crate::json;
 use crate::scalar::Scalar;
 use crate::stream::ArrowStream;
 use crate::view::{OwnedTensor, TensorView, Tensors};
@@ -80,6 +82,7 @@ pub struct Context<'a> {
     raw: abi::ContextObject<'a>,
     settings: Value,
     experiment_settings: Value,
+    study: Value,
 }
 
 impl<'a> Context<'a> {
@@ -90,7 +93,11 @@ impl<'a> Context<'a> {
         };
         let settings = read("settings", abi::settings(&raw))?;
         let experiment_settings = read("experiment settings", abi::experiment_settings(&raw))?;
-        Ok(Self { raw, settings, experiment_settings })
+        let study = match abi::study(&raw) {
+            "" => Value::Null,
+            text => read("settings of the study", text)?,
+        };
+        Ok(Self { raw, settings, experiment_settings, study })
     }
 
     /// The node.
@@ -126,6 +133,13 @@ impl<'a> Context<'a> {
         &self.experiment_settings
     }
 
+    /// What the analysis reads of the settings of its study: the paths of [`Needs::study`](crate::Needs::study) and no
+    /// others, nested as they are there. `null` where the node is looked at outside a study.
+    #[must_use]
+    pub fn study(&self) -> &Value {
+        &self.study
+    }
+
     /// The weights at this node that match the declared patterns. Nothing is copied, and a mapped file is read
     /// only where a view is.
     ///
@@ -151,6 +165,24 @@ impl<'a> Context<'a> {
         abi::forward(&self.raw, inputs)
     }
 
+    /// Calls a function of the experiment that made this node, e.g. the log ratio of an ensemble. What there are, and
+    /// what they take, is the experiment's to say.
+    ///
+    /// # Errors
+    /// `Undeclared` without `Needs::function`; `Unavailable` for one that the experiment does not have; `Invalid` for
+    /// inputs that do not fit it.
+    pub fn call(&self, function: &str, inputs: &[TensorView<'_>]) -> Result<Vec<OwnedTensor>, ContextError> {
+        abi::call(&self.raw, function, inputs)
+    }
+
+    /// A product of the study that this node belongs to. It was found or built before the call; nothing is copied.
+    ///
+    /// # Errors
+    /// `Undeclared` without `Needs::product`; `Unavailable` outside a study.
+    pub fn product(&self, name: &str) -> Result<ProductView<'_>, ContextError> {
+        ProductView::new(name, abi::product(&self.raw, name)?)
+    }
+
     /// Recorded scalars as a stream of Arrow record batches: one row for each node that the expression finds (an
     /// empty one finds every node), one column for each key.
     ///
@@ -163,6 +195,26 @@ impl<'a> Context<'a> {
     /// Writes a line to the host's log.
     pub fn log(&self, level: LogLevel, text: &str) {
         abi::log(&self.raw, level, text);
+    }
+
+    /// Tells the host how far the work is: `done` of `total` steps, and of what. A total of 0 is an unknown one.
+    pub fn progress(&self, done: u64, total: u64, what: &str) {
+        abi::progress(&self.raw, done, total, what);
+    }
+
+    /// Whether the host wants the analysis to give up. Long loops ask now and then, and return an error.
+    #[must_use]
+    pub fn cancelled(&self) -> bool {
+        abi::cancelled(&self.raw)
+    }
+
+    /// Answers a metric: one JSON value, whose name is the metric's. Once in a call.
+    ///
+    /// # Errors
+    /// `Invalid` for an analysis that is not declared as a metric, for a second answer, and for a value with a number
+    /// that JSON does not have: NaN or an infinity, named by its path.
+    pub fn emit_metric(&self, value: &impl Serialize) -> Result<(), ContextError> {
+        abi::emit_metric(&self.raw, &json::to_text("the metric", value)?)
     }
 
     /// Attaches an artifact: any serialisable value as MessagePack, fields by name. Arrays go in as

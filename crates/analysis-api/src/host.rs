@@ -14,6 +14,7 @@ use crate::view::{OwnedTensor, TensorView};
 
 pub use crate::abi::arrow::{ArrowArray, ArrowArrayStream, ArrowSchema};
 pub use crate::abi::open::{Plugin, SYMBOL, open, stream_from_raw};
+pub use crate::study::pick;
 
 /// The version of the interface that this host was built with.
 pub const API_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -35,6 +36,21 @@ pub struct Facts {
     pub settings: String,
     /// The settings of the run as JSON text; `null` if none.
     pub experiment_settings: String,
+    /// What the analysis reads of the settings of a study as JSON text; `null` or empty outside a study.
+    pub study: String,
+}
+
+/// A product, borrowed for one call.
+#[derive(Clone, Debug, Default)]
+pub struct Parts<'a> {
+    /// Its key.
+    pub key: &'a str,
+    /// What its builder said about it as JSON text, an object.
+    pub metadata: &'a str,
+    /// Its arrays.
+    pub arrays: Vec<TensorView<'a>>,
+    /// Its JSON members: names without `.json`, and texts.
+    pub documents: Vec<(&'a str, &'a str)>,
 }
 
 /// What an analysis may call. A panic in any of these becomes a `Panicked` error at the caller's side.
@@ -88,6 +104,42 @@ pub trait Host {
     /// # Errors
     /// See [`Context::emit_figure`](crate::Context::emit_figure).
     fn emit_file(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<(), ContextError>;
+
+    /// Gives a product.
+    ///
+    /// # Errors
+    /// See [`Context::product`](crate::Context::product).
+    fn product(&self, name: &str) -> Result<Parts<'_>, ContextError> {
+        Err(ContextError::unavailable(format!("there is no product `{name}` here: products are a study's")))
+    }
+
+    /// Calls a named function of the experiment.
+    ///
+    /// # Errors
+    /// See [`Context::call`](crate::Context::call).
+    fn call(&self, function: &str, inputs: &[TensorView<'_>]) -> Result<Vec<OwnedTensor>, ContextError> {
+        let _ = inputs;
+        Err(ContextError::unavailable(format!("the experiment has no function `{function}`")))
+    }
+
+    /// Takes the answer of a metric as JSON text.
+    ///
+    /// # Errors
+    /// See [`Context::emit_metric`](crate::Context::emit_metric).
+    fn emit_metric(&self, text: &str) -> Result<(), ContextError> {
+        let _ = text;
+        Err(ContextError::unavailable("metrics are a study's"))
+    }
+
+    /// Is told how far the analysis is.
+    fn progress(&self, done: u64, total: u64, what: &str) {
+        let _ = (done, total, what);
+    }
+
+    /// Whether the host wants the analysis to give up.
+    fn cancelled(&self) -> bool {
+        false
+    }
 }
 
 /// Why a library that was opened is no plugin of this host.

@@ -3,21 +3,29 @@
 mod abi;
 mod analysis;
 mod array;
+mod built;
 mod context;
 mod dtype;
+mod element;
 mod error;
 pub mod export;
 pub mod host;
+mod json;
 mod scalar;
+mod sources;
 mod stream;
+mod study;
 mod view;
 
-pub use crate::analysis::{Analysis, Declaration, Needs};
+pub use crate::analysis::{Analysis, Declaration, Kind, Needs};
 pub use crate::array::NdArray;
+pub use crate::built::ProductView;
 pub use crate::context::{Context, LogLevel, Node};
 pub use crate::dtype::DType;
+pub use crate::element::Element;
 pub use crate::error::{AnalysisError, ContextError, ErrorKind, Failure};
 pub use crate::scalar::Scalar;
+pub use crate::sources::Sources;
 pub use crate::stream::{ArrowStream, Column, ColumnValues};
 pub use crate::view::{OwnedTensor, TensorView, Tensors, Values};
 

@@ -1,10 +1,15 @@
 //! What an analysis declared, read and checked.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use serde_json::Value;
-use waycairn_analysis_api::host::Plugin;
+use waycairn_analysis_api::host::{Plugin, pick};
 use waycairn_analysis_api::{ErrorKind, Failure};
+use waycairn_durable::Digest;
 
 use crate::error::DeclarationError;
+use crate::host::HostError;
 use crate::pattern::any_matches;
 
 /// The longest name of an analysis.
@@ -24,6 +29,41 @@ pub struct Declared {
     pub settings: Value,
     /// What the host has to prepare.
     pub needs: Needs,
+    /// What a study expects of it.
+    pub kind: Kind,
+    /// The source files that decide its results, each with the digest of its bytes. Empty if it names none.
+    pub sources: BTreeMap<String, Digest>,
+}
+
+/// What a study expects of an analysis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Nothing in particular.
+    #[default]
+    Analysis,
+    /// One JSON value.
+    Metric,
+    /// Figures, at least one.
+    Plot,
+}
+
+impl Kind {
+    /// The word for it: `analysis`, `metric`, `plot`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Analysis => "analysis",
+            Kind::Metric => "metric",
+            Kind::Plot => "plot",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
 }
 
 /// What an analysis needs.
@@ -38,9 +78,30 @@ pub struct Needs {
     pub forward: bool,
     /// Patterns of recorded keys; empty means none.
     pub scalars: Vec<String>,
+    /// Products of the study.
+    pub products: Vec<String>,
+    /// Functions of the experiment.
+    pub functions: Vec<String>,
+    /// Dotted paths into the settings of the study.
+    pub study: Vec<String>,
 }
 
 impl Needs {
+    /// Whether it can answer nowhere but in a study: it needs a product.
+    #[must_use]
+    pub fn only_in_a_study(&self) -> bool {
+        !self.products.is_empty()
+    }
+
+    /// What of the settings of a study the analysis reads: the declared paths and no others, nested as they are there.
+    /// `whole` is an object of `training`, `analysis` and `member`; `null` gives `null`.
+    ///
+    /// # Errors
+    /// `Invalid` for a path that is not there.
+    pub fn of_study(&self, whole: &Value) -> Result<Value, HostError> {
+        if whole.is_null() { Ok(Value::Null) } else { pick(whole, self.study.iter().map(String::as_str)) }
+    }
+
     pub(crate) fn wants_tensor(&self, name: &str) -> bool {
         any_matches(&self.weights, name)
     }
@@ -59,16 +120,8 @@ impl Declared {
     /// Reads the JSON text of a declaration. Keys that this version does not know are ignored, unknown needs are
     /// not: what a host must understand is always a need.
     fn read(text: &str) -> Result<Self, DeclarationError> {
-        let invalid = |text: String| DeclarationError::Invalid { text };
-        let value: Value =
-            serde_json::from_str(text).map_err(|error| invalid(format!("it is no JSON: {error}")))?;
-        let field = |name: &str| {
-            value
-                .get(name)
-                .and_then(Value::as_str)
-                .map(|text| text.trim().to_owned())
-                .ok_or_else(|| invalid(format!("it has no text `{name}`")))
-        };
+        let value = read_json(text)?;
+        let field = |name: &str| read_text(&value, name);
         let (name, version, description) = (field("name")?, field("version")?, field("description")?);
         if !is_name(&name) {
             return Err(invalid(format!(
@@ -90,10 +143,47 @@ impl Declared {
             None => Needs::default(),
             Some(needs) => read_needs(needs)?,
         };
-        // One line, whatever the author wrote.
-        let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
-        Ok(Self { name, version, description, settings, needs })
+        let kind = match value.get("kind").map(|kind| kind.as_str().unwrap_or_default()) {
+            None | Some("analysis") => Kind::Analysis,
+            Some("metric") => Kind::Metric,
+            Some("plot") => Kind::Plot,
+            Some(other) => {
+                return Err(invalid(format!(
+                    "it is of the kind `{other}`, which this host does not know; use a newer waycairn"
+                )));
+            }
+        };
+        let (description, sources) = (one_line(&description), read_sources(&value)?);
+        Ok(Self { name, version, description, settings, needs, kind, sources })
     }
+}
+
+fn invalid(text: String) -> DeclarationError {
+    DeclarationError::Invalid { text }
+}
+
+pub(crate) fn read_json(text: &str) -> Result<Value, DeclarationError> {
+    serde_json::from_str(text).map_err(|error| invalid(format!("it is no JSON: {error}")))
+}
+
+pub(crate) fn read_text(declaration: &Value, name: &str) -> Result<String, DeclarationError> {
+    let text = declaration.get(name).and_then(Value::as_str).map(|text| text.trim().to_owned());
+    text.ok_or_else(|| invalid(format!("it has no text `{name}`")))
+}
+
+/// One line, whatever the author wrote.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+pub(crate) fn read_sources(declaration: &Value) -> Result<BTreeMap<String, Digest>, DeclarationError> {
+    let wrong = || invalid("its sources are no names with SHA-256 digests".to_owned());
+    let Some(sources) = declaration.get("sources") else { return Ok(BTreeMap::new()) };
+    let read = |(name, digest): (&String, &Value)| {
+        let digest = digest.as_str().and_then(|text| text.parse().ok()).ok_or_else(wrong)?;
+        Ok((name.clone(), digest))
+    };
+    sources.as_object().ok_or_else(wrong)?.iter().map(read).collect()
 }
 
 fn read_needs(value: &Value) -> Result<Needs, DeclarationError> {
@@ -112,6 +202,9 @@ fn read_needs(value: &Value) -> Result<Needs, DeclarationError> {
             "scalars" => needs.scalars = patterns()?,
             "batch" => needs.batch = flag()?,
             "forward" => needs.forward = flag()?,
+            "products" => needs.products = patterns()?,
+            "functions" => needs.functions = patterns()?,
+            "study" => needs.study = patterns()?,
             _ => return Err(DeclarationError::UnknownNeed { need: key.clone() }),
         }
     }
@@ -124,7 +217,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-')
 }
 
-fn failed(failure: Failure) -> DeclarationError {
+pub(crate) fn failed(failure: Failure) -> DeclarationError {
     match failure.kind {
         ErrorKind::Panicked => {
             DeclarationError::Panicked { text: failure.message, backtrace: failure.backtrace }
@@ -163,10 +256,52 @@ mod tests {
     fn abi_2_an_unknown_key_is_ignored_and_an_unknown_need_refused() {
         let base = json!({"name": "a", "version": "1", "description": ""});
         let mut newer = base.clone();
-        newer["kind"] = json!("plot");
+        newer["emits"] = json!(["figure"]);
         assert!(Declared::read(&newer.to_string()).is_ok());
         newer["needs"] = json!({"taps": ["*"]});
         assert_eq!(refused(newer), "it needs `taps`, which this host does not offer; use a newer waycairn");
+    }
+
+    #[test]
+    fn kind_sources_and_what_is_needed_of_a_study_are_read() {
+        let digest = Digest::of(b"abc");
+        let text = json!({
+            "name": "auc", "version": "1", "description": "", "kind": "metric",
+            "needs": {"products": ["test_predictions"], "functions": ["logits"], "study": ["member"]},
+            "sources": {"gaussian/src/auc.rs": digest.to_string()},
+        });
+        let declared = Declared::read(&text.to_string()).unwrap();
+        assert_eq!((declared.kind, declared.kind.as_str()), (Kind::Metric, "metric"));
+        assert_eq!(declared.sources, BTreeMap::from([("gaussian/src/auc.rs".to_owned(), digest)]));
+        assert!(declared.needs.only_in_a_study());
+        assert_eq!(declared.needs.functions, ["logits"]);
+        let plain = Declared::read(r#"{"name": "a", "version": "1", "description": ""}"#).unwrap();
+        assert_eq!((plain.kind, plain.sources.len()), (Kind::Analysis, 0));
+        assert!(!plain.needs.only_in_a_study());
+    }
+
+    #[test]
+    fn of_the_settings_of_a_study_only_the_declared_paths_are_given() {
+        let study = ["training.problem", "analysis.plotting.dpi", "analysis.plotting.bins", "member"];
+        let needs = Needs { study: study.map(str::to_owned).to_vec(), ..Needs::default() };
+        let whole = json!({
+            "training": {"problem": {"dimension": 2}, "seed": 7},
+            "analysis": {"plotting": {"dpi": 140, "bins": 30, "more": 1}, "inference": {}},
+            "member": "uniform",
+        });
+        let expected = json!({
+            "training": {"problem": {"dimension": 2}},
+            "analysis": {"plotting": {"dpi": 140, "bins": 30}},
+            "member": "uniform",
+        });
+        assert_eq!(needs.of_study(&whole).unwrap(), expected);
+        assert_eq!(needs.of_study(&Value::Null).unwrap(), Value::Null);
+        assert_eq!(Needs::default().of_study(&whole).unwrap(), json!({}));
+        let wrong = Needs { study: vec!["training.problm".to_owned()], ..Needs::default() };
+        assert_eq!(
+            wrong.of_study(&whole).unwrap_err().to_string(),
+            "the study has no setting `training.problm`; there it has problem, seed"
+        );
     }
 
     #[test]
@@ -184,6 +319,8 @@ mod tests {
         assert!(with("version", json!("")).contains("version is empty"));
         assert!(with("settings", json!([1])).contains("no JSON object"));
         assert!(with("needs", json!({"batch": 1})).contains("need `batch`"));
+        assert!(with("kind", json!("table")).contains("of the kind `table`, which this host does not know"));
+        assert!(with("sources", json!({"a.rs": "12"})).contains("no names with SHA-256 digests"));
         assert!(Declared::read("{").unwrap_err().to_string().contains("no JSON"));
     }
 }

@@ -243,7 +243,8 @@ pub enum RunError {
         /// The backtrace, or empty.
         backtrace: String,
     },
-    /// An output was refused and the analysis went on regardless, so that its results would be incomplete.
+    /// An output was refused and the analysis went on regardless, or one that its kind asks for is missing, so that its
+    /// results would be incomplete.
     #[error("an output of analysis `{analysis}` was refused: {text}")]
     Output {
         /// The analysis.

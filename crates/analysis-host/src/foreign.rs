@@ -109,6 +109,7 @@ impl ForeignAnalysis {
             parents: host.parents(),
             settings: settings.to_string(),
             experiment_settings: host.experiment_settings().to_string(),
+            study: self.study(host)?.to_string(),
         };
         let span = tracing::debug_span!(
             "analysis-host.run",
@@ -122,11 +123,25 @@ impl ForeignAnalysis {
         let analysis = || self.declared.name.clone();
         match outcome {
             Err(failure) => Err(failed(analysis(), failure)),
-            Ok(()) => match collector.refused {
-                Some(text) => Err(RunError::Output { analysis: analysis(), text }),
-                None => Ok(collector.outputs),
-            },
+            Ok(()) => {
+                let missing = || collector.missing(self.declared.kind).map(str::to_owned);
+                match collector.refused.clone().or_else(missing) {
+                    Some(text) => Err(RunError::Output { analysis: analysis(), text }),
+                    None => Ok(collector.outputs),
+                }
+            }
         }
+    }
+
+    fn study(&self, host: &dyn AnalysisHost) -> Result<Value, RunError> {
+        let needs = &self.declared.needs;
+        if needs.study.is_empty() {
+            return Ok(Value::Null);
+        }
+        needs.of_study(&host.study()).map_err(|error| RunError::Failed {
+            analysis: self.declared.name.clone(),
+            text: error.to_string(),
+        })
     }
 }
 

@@ -18,13 +18,26 @@ pub struct NodeInfo {
     pub address: String,
 }
 
+/// A product of a study, as an analysis or a builder sees it. What it shows is mapped and borrowed for one call.
+#[derive(Clone, Debug, Default)]
+pub struct ProductData<'a> {
+    /// Its key.
+    pub key: String,
+    /// What its builder said about it, an object.
+    pub metadata: Value,
+    /// Its arrays, by name without `.npy`, aligned for their elements.
+    pub arrays: Vec<TensorView<'a>>,
+    /// Its JSON members: names without `.json`, and texts.
+    pub json: Vec<(String, String)>,
+}
+
 /// One node as an analysis sees it. All of it is borrowed for one call of one analysis.
 ///
 /// # Contract
 /// - The answers are those of one position: nothing here ticks, trains or replaces state.
 /// - What an analysis did not declare is never asked for.
-/// - [`AnalysisHost::batch`] is asked at most once in a call, and its answer kept; the others as often as the
-///   analysis likes.
+/// - [`AnalysisHost::batch`], and [`AnalysisHost::product`] for one name, are asked at most once in a call, and the answer
+///   kept; the others as often as the analysis likes.
 /// - An error is a value that the analysis gets; a panic becomes such a value, too.
 pub trait AnalysisHost {
     /// The node.
@@ -64,4 +77,39 @@ pub trait AnalysisHost {
         expression: &str,
         keys: &[String],
     ) -> Result<Box<dyn RecordBatchReader + Send>, HostError>;
+
+    /// A product of the study that the node belongs to, built before.
+    ///
+    /// # Errors
+    /// `Unavailable` outside a study, and for a product that it does not have.
+    fn product(&self, name: &str) -> Result<ProductData<'_>, HostError> {
+        Err(HostError::unavailable(format!(
+            "there is no product `{name}` here: products belong to a study; run this analysis in one"
+        )))
+    }
+
+    /// Calls a named function of the experiment.
+    ///
+    /// # Errors
+    /// `Unavailable` for one that it does not have, `Invalid` for inputs that do not fit.
+    fn call(&self, function: &str, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError> {
+        let _ = inputs;
+        Err(HostError::unavailable(format!("this experiment has no function `{function}`")))
+    }
+
+    /// The complete settings of the study: an object of `training`, `analysis` and `member`. `null` outside a study.
+    /// The analysis gets the paths that it declared.
+    fn study(&self) -> Value {
+        Value::Null
+    }
+
+    /// Is told how far the analysis is. A total of 0 is an unknown one.
+    fn progress(&self, done: u64, total: u64, what: &str) {
+        let _ = (done, total, what);
+    }
+
+    /// Whether the analysis should give up.
+    fn cancelled(&self) -> bool {
+        false
+    }
 }

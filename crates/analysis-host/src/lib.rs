@@ -47,15 +47,18 @@ mod image;
 mod load;
 mod outputs;
 mod pattern;
+mod products;
 mod session;
 mod settings;
 mod stream;
 
-pub use crate::declared::{Declared, Needs};
+pub use crate::declared::{Declared, Kind, Needs};
 pub use crate::discover::{Discovery, Found, all, discover, named, select};
 pub use crate::error::{DeclarationError, LoadError, RunError, SelectError, SettingsError};
 pub use crate::foreign::{ForeignAnalysis, Provenance};
-pub use crate::host::{AnalysisHost, DType, ErrorKind, HostError, NodeInfo, OwnedTensor, TensorView};
+pub use crate::host::{
+    AnalysisHost, DType, ErrorKind, HostError, NodeInfo, OwnedTensor, ProductData, TensorView,
+};
 pub use crate::load::{Library, Refused};
 pub use crate::outputs::{Description, Outputs, ScalarOut};
 // So that a host names the type of its scalars without a dependency on Arrow.

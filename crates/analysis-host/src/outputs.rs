@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
 use waycairn_analysis_api::{ContextError as HostError, Scalar};
+
+use crate::declared::Kind;
 
 /// A recorded value.
 pub use waycairn_analysis_api::Scalar as ScalarOut;
@@ -41,6 +44,8 @@ pub struct Outputs {
     /// `<name>.<extension>` without the analysis's name, media type, bytes. The node's entry is
     /// `<analysis>.<name>.<extension>`.
     pub files: Vec<(String, String, Vec<u8>)>,
+    /// The answer of a metric. A metric has one, and nothing else has.
+    pub metric: Option<Value>,
 }
 
 /// Outputs under construction, with what keeps them unique.
@@ -82,6 +87,39 @@ impl Collector {
         self.note(&result);
         self.outputs.files.push((result?, media_type.to_owned(), bytes.to_vec()));
         Ok(())
+    }
+
+    pub(crate) fn metric(&mut self, kind: Kind, text: &str) -> Result<(), HostError> {
+        let result = self.check_metric(kind, text);
+        self.note(&result);
+        self.outputs.metric = Some(result?);
+        Ok(())
+    }
+
+    /// What a metric or a plot that ended well left out.
+    pub(crate) fn missing(&self, kind: Kind) -> Option<&'static str> {
+        let figure = |(_, media_type, _): &(String, String, Vec<u8>)| media_type != "application/json";
+        match kind {
+            Kind::Metric if self.outputs.metric.is_none() => {
+                Some("it is a metric and answered none; call `emit_metric` once")
+            }
+            Kind::Plot if !self.outputs.files.iter().any(figure) => {
+                Some("it is a plot and made no figure; call `emit_figure`")
+            }
+            _ => None,
+        }
+    }
+
+    fn check_metric(&self, kind: Kind, text: &str) -> Result<Value, HostError> {
+        if kind != Kind::Metric {
+            let text = format!("only a metric answers one, and this is declared as {kind}; add `.metric()`");
+            return Err(HostError::invalid(text));
+        }
+        if self.outputs.metric.is_some() {
+            return Err(HostError::invalid("the metric was answered before in this call"));
+        }
+        serde_json::from_str(text)
+            .map_err(|error| HostError::invalid(format!("the answer of the metric is no JSON: {error}")))
     }
 
     fn note<T>(&mut self, result: &Result<T, HostError>) {
@@ -263,6 +301,24 @@ mod tests {
             }
         }
         collector.scalar("a", "plugins", 1.into()).unwrap();
+    }
+
+    #[test]
+    fn a_metric_answers_once_and_a_plot_has_a_figure() {
+        let mut collector = Collector::default();
+        assert!(collector.missing(Kind::Metric).unwrap().contains("answered none"));
+        assert!(message(collector.metric(Kind::Plot, "1")).contains("declared as plot; add `.metric()`"));
+        assert!(message(collector.metric(Kind::Metric, "{")).contains("no JSON"));
+        collector.metric(Kind::Metric, "{\"auc\":0.5}").unwrap();
+        assert_eq!(collector.outputs.metric, Some(serde_json::json!({"auc": 0.5})));
+        assert!(message(collector.metric(Kind::Metric, "1")).contains("before in this call"));
+        assert_eq!(collector.missing(Kind::Metric), None);
+
+        collector.file("numbers", "application/json", b"{}").unwrap();
+        assert!(collector.missing(Kind::Plot).unwrap().contains("made no figure"));
+        collector.file("curve", "image/svg+xml", b"<svg/>").unwrap();
+        assert_eq!(collector.missing(Kind::Plot), None);
+        assert_eq!(Collector::default().missing(Kind::Analysis), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 
-use waycairn_analysis_api::host::Host;
+use waycairn_analysis_api::host::{Host, Parts};
 use waycairn_analysis_api::{
     ArrowStream, ContextError as HostError, ErrorKind, LogLevel, OwnedTensor, Scalar, TensorView,
 };
@@ -10,6 +10,7 @@ use waycairn_analysis_api::{
 use crate::declared::Declared;
 use crate::host::AnalysisHost;
 use crate::outputs::Collector;
+use crate::products::Products;
 use crate::stream;
 
 pub(crate) struct Session<'a> {
@@ -17,6 +18,7 @@ pub(crate) struct Session<'a> {
     host: &'a dyn AnalysisHost,
     address: &'a str,
     batch: OnceCell<Result<Vec<OwnedTensor>, HostError>>,
+    products: Products<'a>,
     collector: RefCell<Collector>,
 }
 
@@ -27,6 +29,7 @@ impl<'a> Session<'a> {
             host,
             address,
             batch: OnceCell::new(),
+            products: Products::new(&declared.needs.products),
             collector: RefCell::new(Collector::default()),
         }
     }
@@ -116,5 +119,31 @@ impl Host for Session<'_> {
 
     fn emit_file(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<(), HostError> {
         self.collector.borrow_mut().file(name, media_type, bytes)
+    }
+
+    fn product(&self, name: &str) -> Result<Parts<'_>, HostError> {
+        self.products
+            .get(name, || self.host.product(name))
+            .unwrap_or_else(|| Err(self.undeclared(&format!("product(\"{name}\")"))))
+    }
+
+    fn call(&self, function: &str, inputs: &[TensorView<'_>]) -> Result<Vec<OwnedTensor>, HostError> {
+        if !self.declared.needs.functions.iter().any(|known| known == function) {
+            return Err(self.undeclared(&format!("function(\"{function}\")")));
+        }
+        let inputs: Vec<OwnedTensor> = inputs.iter().map(TensorView::to_owned).collect();
+        self.host.call(function, &inputs)
+    }
+
+    fn emit_metric(&self, text: &str) -> Result<(), HostError> {
+        self.collector.borrow_mut().metric(self.declared.kind, text)
+    }
+
+    fn progress(&self, done: u64, total: u64, what: &str) {
+        self.host.progress(done, total, what);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.host.cancelled()
     }
 }

@@ -3,7 +3,7 @@
 use abi_stable::std_types::{RErr, ROk, RResult, RSlice, RStr, RVec};
 
 use super::arrow::ArrowArrayStream;
-use super::{HostContext, RawFailure, RawField, RawNode, RawScalar, RawTensor, TensorView};
+use super::{HostContext, RawFailure, RawField, RawNode, RawProduct, RawScalar, RawTensor, TensorView};
 use crate::context::LogLevel;
 use crate::error::{ContextError, Failure};
 use crate::export::guard_quietly;
@@ -106,5 +106,40 @@ impl HostContext for Bridge<'_> {
         bytes: RSlice<'_, u8>,
     ) -> RResult<(), RawFailure> {
         across(|| self.host.emit_file(name.as_str(), media_type.as_str(), bytes.as_slice()))
+    }
+
+    fn study(&self) -> RStr<'_> {
+        self.facts.study.as_str().into()
+    }
+
+    fn product(&self, name: RStr<'_>) -> RResult<RawProduct<'_>, RawFailure> {
+        across(|| self.host.product(name.as_str()).map(RawProduct::from))
+    }
+
+    fn call(
+        &self,
+        function: RStr<'_>,
+        inputs: RSlice<'_, TensorView<'_>>,
+    ) -> RResult<RVec<RawTensor>, RawFailure> {
+        across(|| {
+            let outputs = self.host.call(function.as_str(), inputs.as_slice())?;
+            Ok(outputs.into_iter().map(RawTensor::from).collect::<RVec<_>>())
+        })
+    }
+
+    fn emit_metric(&self, text: RStr<'_>) -> RResult<(), RawFailure> {
+        across(|| self.host.emit_metric(text.as_str()))
+    }
+
+    fn progress(&self, done: u64, total: u64, what: RStr<'_>) {
+        let _nothing: RResult<(), RawFailure> = across(|| {
+            self.host.progress(done, total, what.as_str());
+            Ok(())
+        });
+    }
+
+    fn cancelled(&self) -> bool {
+        // A host that cannot say whether it wants an end does not want one.
+        across(|| Ok(self.host.cancelled())).unwrap_or(false)
     }
 }

@@ -22,7 +22,7 @@ macro_rules! snapshot {
 
 #[cfg(target_pointer_width = "64")]
 #[test]
-fn abi_2_sizes_and_offsets_are_those_of_interface_1_0() {
+fn abi_2_sizes_and_offsets_are_those_of_interface_1_1() {
     snapshot! {
         PluginModule: 24, 8 { count: 0, declare: 8, analyze: 16 }
         RawFailure: 72, 8 { code: 0, message: 8, backtrace: 40 }
@@ -31,6 +31,8 @@ fn abi_2_sizes_and_offsets_are_those_of_interface_1_0() {
         RawTensor: 128, 8 { name: 0, dtype: 32, shape: 64, bytes: 96 }
         RawScalar<'_>: 24, 8 {}
         RawField<'_>: 40, 8 { key: 0, value: 16 }
+        RawProduct<'_>: 96, 8 { key: 0, metadata: 16, arrays: 32, documents: 64 }
+        RawDocument<'_>: 32, 8 { name: 0, text: 16 }
         ContextObject<'_>: 16, 8 {}
         ArrowSchema: 72, 8 {}
         ArrowArray: 80, 8 {}
@@ -49,7 +51,7 @@ fn names(layout: &'static TypeLayout) -> Vec<&'static str> {
 }
 
 #[test]
-fn abi_2_functions_and_methods_are_in_the_order_of_interface_1_0() {
+fn abi_2_functions_and_methods_are_in_the_order_of_interface_1_1() {
     let module = field(<PluginModuleRef as StableAbi>::LAYOUT, "0");
     assert_eq!(names(module), ["count", "declare", "analyze"]);
 
@@ -73,6 +75,13 @@ fn abi_2_functions_and_methods_are_in_the_order_of_interface_1_0() {
             "emit_artifact",
             "emit_scalar",
             "emit_file",
+            // 1.1
+            "study",
+            "product",
+            "call",
+            "emit_metric",
+            "progress",
+            "cancelled",
         ]
     );
 }

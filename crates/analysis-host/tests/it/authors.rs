@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 use tempfile::tempdir;
-use waycairn_analysis_host::{API_VERSION, Discovery, Library, LoadError, ScalarOut, discover, select};
+use waycairn_analysis_host::{API_VERSION, Discovery, Kind, Library, LoadError, ScalarOut, discover, select};
 
 use crate::kit::{FakeHost, Temper};
 
@@ -50,9 +50,20 @@ fn build() -> Authors {
     put(&root.join("bare/Cargo.toml"), &manifest("bare", "[lib]\ncrate-type = [\"cdylib\"]\n"));
     put(&root.join("bare/src/lib.rs"), "#[unsafe(no_mangle)]\npub extern \"C\" fn answer() -> u32 { 42 }\n");
 
+    // The first version, as it was.
+    let first = root.join("first-api");
+    copy_api(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interface-1.0"), &first, "1.0.0");
+    put(&root.join("first/Cargo.toml"), &plugin_manifest("first", &first));
+    put(&root.join("first/src/lib.rs"), PLUGIN);
+    put(&root.join("first-host/Cargo.toml"), &host_manifest("first"));
+    put(&root.join("first-host/src/main.rs"), &HOST.replace("{EXTRA}", "None::<u32>"));
+    // A plugin that uses what came after it.
+    put(&root.join("modern/Cargo.toml"), &plugin_manifest("modern", &api));
+    put(&root.join("modern/src/lib.rs"), MODERN);
+
     // The next minor version: a field after the last prefix field, and a method with a default.
     let newer = root.join("newer-api");
-    copy_api(&api, &newer, "1.1.0");
+    copy_api(&api, &newer, "1.2.0");
     edit(
         &newer,
         "src/abi.rs",
@@ -63,8 +74,8 @@ fn build() -> Authors {
             ),
             ("analyze: analyze::<L> }", "analyze: analyze::<L>, extra }"),
             (
-                "bytes: RSlice<'_, u8>,\n    ) -> RResult<(), RawFailure>;\n}",
-                "bytes: RSlice<'_, u8>,\n    ) -> RResult<(), RawFailure>;\n    fn later(&self) -> u32 { 7 }\n}",
+                "    fn cancelled(&self) -> bool {\n        false\n    }\n}",
+                "    fn cancelled(&self) -> bool {\n        false\n    }\n    fn later(&self) -> u32 { 7 }\n}",
             ),
             (
                 "extern \"C\" fn count<L: Export>",
@@ -99,17 +110,12 @@ fn build() -> Authors {
     );
     put(&root.join("newer/Cargo.toml"), &plugin_manifest("newer", &newer));
     put(&root.join("newer/src/lib.rs"), &PLUGIN.replace("let extra = 0;", "let extra = context.later();"));
-    let dependencies =
-        "waycairn-analysis-api = { path = \"../newer-api\" }\nlibloading = { workspace = true }\n";
-    put(
-        &root.join("newer-host/Cargo.toml"),
-        &manifest("newer-host", &format!("[dependencies]\n{dependencies}")),
-    );
-    put(&root.join("newer-host/src/main.rs"), NEWER_HOST);
+    put(&root.join("newer-host/Cargo.toml"), &host_manifest("newer"));
+    put(&root.join("newer-host/src/main.rs"), &HOST.replace("{EXTRA}", "plugin.extra()"));
 
     // A version that changed the type of a field that was there.
     let changed = root.join("changed-api");
-    copy_api(&api, &changed, "1.0.1");
+    copy_api(&api, &changed, "1.1.1");
     edit(
         &changed,
         "src/abi.rs",
@@ -127,7 +133,7 @@ fn build() -> Authors {
 
     // A version that changed a struct deep inside a method of the context.
     let deep = root.join("deep-api");
-    copy_api(&api, &deep, "1.0.2");
+    copy_api(&api, &deep, "1.1.2");
     edit(
         &deep,
         "src/abi.rs",
@@ -146,8 +152,19 @@ fn build() -> Authors {
     put(&root.join("major/Cargo.toml"), &plugin_manifest("major", &major));
     put(&root.join("major/src/lib.rs"), PLUGIN);
 
-    let members = ["theirs", "bare", "newer", "newer-host", "changed", "deep", "major"];
-    let copies = ["newer-api", "changed-api", "deep-api", "major-api"];
+    let members = [
+        "theirs",
+        "bare",
+        "first",
+        "first-host",
+        "modern",
+        "newer",
+        "newer-host",
+        "changed",
+        "deep",
+        "major",
+    ];
+    let copies = ["first-api", "newer-api", "changed-api", "deep-api", "major-api"];
     put(
         &root.join("Cargo.toml"),
         &format!(
@@ -212,12 +229,19 @@ fn plugin_manifest(name: &str, api: &Path) -> String {
     manifest(name, &format!("{rest}{PACKAGE} = {{ path = {:?} }}\n", api.display().to_string()))
 }
 
+/// What a program of another version's host is built from.
+fn host_manifest(version: &str) -> String {
+    let dependencies = format!(
+        "waycairn-analysis-api = {{ path = \"../{version}-api\" }}\nlibloading = {{ workspace = true }}\n"
+    );
+    manifest(&format!("{version}-host"), &format!("[dependencies]\n{dependencies}"))
+}
+
 fn copy_api(api: &Path, to: &Path, version: &str) {
     let manifest = fs::read_to_string(api.join("Cargo.toml")).unwrap();
-    let ours = format!("version = \"{API_VERSION}\"");
-    assert!(manifest.contains(&ours), "{PACKAGE} has its version in one line");
-    let manifest = manifest.replacen(&ours, &format!("version = \"{version}\""), 1);
-    let workspace = api.ancestors().nth(2).unwrap();
+    let line = |text: &str| text.lines().find(|line| line.starts_with("version = ")).unwrap().to_owned();
+    let manifest = manifest.replacen(&line(&manifest), &format!("version = \"{version}\""), 1);
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     put(
         &to.join("Cargo.toml"),
         &format!("[workspace]\nresolver = \"3\"\n\n{}\n{manifest}", inherited(workspace)),
@@ -286,8 +310,39 @@ impl Analysis for Norm {
 export_analyses![Norm];
 "#;
 
-/// A host of the next version: opens each library it is given and runs its first analysis.
-const NEWER_HOST: &str = r#"
+/// A plugin that uses what interface 1.1 brought, and says what it got.
+const MODERN: &str = r#"
+use waycairn_analysis_api::{Analysis, AnalysisError, Context, ContextError, Declaration, Needs, export_analyses};
+
+#[derive(Default)]
+struct Late;
+
+impl Analysis for Late {
+    fn declare() -> Declaration {
+        Declaration::new("late", "0.1.0", "what came after the first interface")
+            .metric()
+            .needs(Needs::default().product("scores").function("logits").study("member"))
+    }
+
+    fn analyze(&self, context: &Context<'_>) -> Result<(), AnalysisError> {
+        let told = |key: &str, error: Option<ContextError>| {
+            context.emit_scalar(key, error.map_or("given".to_owned(), |error| format!("{:?} {error}", error.kind())))
+        };
+        context.progress(1, 2, "halves");
+        told("product", context.product("scores").err())?;
+        told("call", context.call("logits", &[]).err())?;
+        told("metric", context.emit_metric(&1).err())?;
+        context.emit_scalar("study", context.study().to_string())?;
+        context.emit_scalar("cancelled", context.cancelled())?;
+        Ok(())
+    }
+}
+
+export_analyses![Late];
+"#;
+
+/// A host of another version: opens each library it is given and runs its first analysis.
+const HOST: &str = r#"
 use std::ffi::c_void;
 use waycairn_analysis_api::host::{Facts, Host, SYMBOL, open};
 use waycairn_analysis_api::{ArrowStream, ContextError, LogLevel, OwnedTensor, Scalar, TensorView};
@@ -317,7 +372,7 @@ fn main() {
         match unsafe { open(header) } {
             Err(error) => println!("refused {error}"),
             Ok(plugin) => {
-                println!("plugin {} extra {:?} count {}", plugin.version(), plugin.extra(), plugin.count());
+                println!("plugin {} extra {:?} count {}", plugin.version(), {EXTRA}, plugin.count());
                 let facts = Facts { seq: 3, settings: "{}".into(), experiment_settings: "null".into(), ..Facts::default() };
                 plugin.analyze(0, &facts, &Nothing).unwrap();
             }
@@ -353,7 +408,7 @@ fn plugins_case_01_a_plugin_of_another_workspace_is_dropped_into_a_folder() {
 #[test]
 fn plugins_case_02_a_plugin_of_a_newer_interface_works_and_gets_the_defaults_of_its_own() {
     let library = Library::open(&authors().library("newer")).unwrap();
-    assert_eq!(library.api_version(), "1.1.0");
+    assert_eq!(library.api_version(), "1.2.0");
     // This host has no `later`: the default body of the plugin's interface answers.
     assert_eq!(norm(&library), scalars(7));
 }
@@ -362,14 +417,76 @@ fn plugins_case_02_a_plugin_of_a_newer_interface_works_and_gets_the_defaults_of_
 fn plugins_case_02_a_plugin_of_an_older_interface_works_in_a_newer_host() {
     let authors = authors();
     let output = Command::new(authors.program("newer-host"))
-        .args([authors.library("theirs"), authors.library("newer"), authors.library("theirs")])
+        .args([authors.library("theirs"), authors.library("newer"), authors.library("first")])
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    let old = format!("plugin {API_VERSION} extra None count 1\nnorm Float(0.0)\nextra Int(0)\nseq Int(3)\n");
-    let new = "plugin 1.1.0 extra Some(5) count 1\nnorm Float(0.0)\nextra Int(8)\nseq Int(3)\n";
-    assert_eq!(text, format!("{old}{new}{old}"));
+    let old = |version: &str| {
+        format!("plugin {version} extra None count 1\nnorm Float(0.0)\nextra Int(0)\nseq Int(3)\n")
+    };
+    let new = "plugin 1.2.0 extra Some(5) count 1\nnorm Float(0.0)\nextra Int(8)\nseq Int(3)\n";
+    assert_eq!(text, format!("{}{new}{}", old(API_VERSION), old("1.0.0")));
+}
+
+#[test]
+fn plugins_case_02_a_plugin_of_the_first_interface_works_in_this_host() {
+    let library = Library::open(&authors().library("first")).unwrap();
+    assert_eq!(library.api_version(), "1.0.0");
+    assert_eq!(norm(&library), scalars(0));
+    let declared = library.analyses()[0].declaration();
+    assert_eq!((declared.kind, declared.sources.len()), (Kind::Analysis, 0));
+}
+
+#[test]
+fn plugins_case_02_a_host_of_the_first_interface_runs_a_plugin_of_this_one() {
+    let authors = authors();
+    let output = Command::new(authors.program("first-host"))
+        .args([authors.library("theirs"), authors.library("modern")])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let lacks = |asked: &str, what: &str| {
+        format!(
+            "Text(\"Unavailable `{asked}`: this host is of an interface before 1.1, which has no {what}; use a newer \
+             waycairn\")"
+        )
+    };
+    let expected = [
+        format!("plugin {API_VERSION} extra None count 1"),
+        "norm Float(0.0)".to_owned(),
+        "extra Int(0)".to_owned(),
+        "seq Int(3)".to_owned(),
+        format!("plugin {API_VERSION} extra None count 1"),
+        format!("product {}", lacks("scores", "products")),
+        format!("call {}", lacks("logits", "functions of an experiment")),
+        format!("metric {}", lacks("emit_metric", "metrics")),
+        "study Text(\"null\")".to_owned(),
+        "cancelled Bool(false)".to_owned(),
+    ];
+    assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_plugin_that_uses_a_study_works_in_this_host_as_far_as_the_node_goes() {
+    let library = Library::open(&authors().library("modern")).unwrap();
+    let late = &library.analyses()[0];
+    assert_eq!(late.declaration().kind, Kind::Metric);
+    assert!(late.declaration().needs.only_in_a_study());
+    let outputs = FakeHost::new(Temper::Good).with(|host| late.run(host, &Value::Null)).unwrap();
+    assert_eq!(outputs.metric, Some(1.into()));
+    let text = |key: &str| match &outputs.scalars.iter().find(|(name, _)| name == key).unwrap().1 {
+        ScalarOut::Text(text) => text.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert!(
+        text("product").starts_with("Unavailable there is no product `scores` here"),
+        "{}",
+        text("product")
+    );
+    assert!(text("call").starts_with("Unavailable this experiment has no function `logits`"));
+    assert_eq!((text("metric"), text("study")), ("given".to_owned(), "null".to_owned()));
 }
 
 #[test]
@@ -378,7 +495,7 @@ fn plugins_case_02_a_changed_field_is_refused_and_both_layouts_are_named() {
     let LoadError::Layout { expected, found, .. } = &error else { panic!("{error}") };
     assert!(expected.contains("count") && expected.contains("usize"), "{expected}");
     assert!(found.contains("count") && found.contains("u64"), "{found}");
-    assert!(found.ends_with("(interface 1.0.1)"), "{found}");
+    assert!(found.ends_with("(interface 1.1.1)"), "{found}");
     let text = error.to_string();
     assert!(text.len() < 1500 && !text.contains('\n'), "{text}");
 }
@@ -404,8 +521,8 @@ fn abi_2_another_major_version_is_refused_with_both_versions() {
 #[test]
 fn abi_2_versions_load_beside_each_other_in_any_order() {
     let authors = authors();
-    for name in ["newer", "theirs", "changed", "newer", "deep", "theirs"] {
+    for name in ["newer", "first", "theirs", "changed", "newer", "deep", "first"] {
         let loads = Library::open(&authors.library(name)).is_ok();
-        assert_eq!(loads, matches!(name, "newer" | "theirs"), "{name}");
+        assert_eq!(loads, matches!(name, "newer" | "first" | "theirs"), "{name}");
     }
 }

@@ -1,0 +1,26 @@
+#![doc = include_str!("../README.md")]
+
+mod abi;
+mod analysis;
+mod array;
+mod context;
+mod dtype;
+mod error;
+pub mod export;
+pub mod host;
+mod scalar;
+mod stream;
+mod view;
+
+pub use crate::analysis::{Analysis, Declaration, Needs};
+pub use crate::array::NdArray;
+pub use crate::context::{Context, LogLevel, Node};
+pub use crate::dtype::DType;
+pub use crate::error::{AnalysisError, ContextError, ErrorKind, Failure};
+pub use crate::scalar::Scalar;
+pub use crate::stream::{ArrowStream, Column, ColumnValues};
+pub use crate::view::{OwnedTensor, TensorView, Tensors, Values};
+
+// A plugin needs no dependency but this one: semver of these two is part of this crate's.
+pub use serde;
+pub use serde_json;
