@@ -22,6 +22,7 @@
 
 pub(crate) mod arrow;
 mod bridge;
+pub(crate) mod build;
 pub(crate) mod open;
 
 use abi_stable::StableAbi;
@@ -32,6 +33,7 @@ use abi_stable::sabi_types::{RRef, VersionStrings};
 use abi_stable::std_types::{RErr, ROk, RResult, RSlice, RStr, RString, RVec};
 
 use self::arrow::ArrowArrayStream;
+use self::build::BuildObject;
 use crate::context::{Context, LogLevel, Node};
 use crate::error::{ContextError, ErrorKind, Failure};
 use crate::export::{Export, guard};
@@ -53,6 +55,22 @@ pub struct PluginModule {
     /// Makes one, calls it, drops it.
     #[sabi(last_prefix_field)]
     pub analyze: for<'a> extern "C" fn(usize, ContextObject<'a>) -> RResult<(), RawFailure>,
+    // Interface 1.1.
+    /// The settings that the library adds to a study, with their defaults, as JSON text.
+    pub settings: extern "C" fn() -> RResult<RString, RawFailure>,
+    /// How many products there are.
+    pub product_count: extern "C" fn() -> usize,
+    /// The declaration of one as JSON text.
+    pub product_declare: extern "C" fn(usize) -> RResult<RString, RawFailure>,
+    /// What its builder gets, of training settings, analysis settings and member.
+    pub product_select:
+        for<'a, 'b, 'c> extern "C" fn(usize, RStr<'a>, RStr<'b>, RStr<'c>) -> RResult<RString, RawFailure>,
+    /// What building it with these selected settings takes.
+    pub product_estimate: for<'a> extern "C" fn(usize, RStr<'a>) -> RResult<RString, RawFailure>,
+    /// Whether it may be built with these selected settings.
+    pub product_check: for<'a> extern "C" fn(usize, RStr<'a>) -> RResult<RString, RawFailure>,
+    /// Builds one.
+    pub product_build: for<'a> extern "C" fn(usize, BuildObject<'a>) -> RResult<(), RawFailure>,
 }
 
 impl RootModule for PluginModuleRef {
@@ -236,7 +254,7 @@ impl<'a> TensorView<'a> {
     }
 }
 
-/// Element types whose every bit pattern is a value. No other crate can name it, and so none can implement it.
+/// Element types without padding whose every bit pattern is a value. No other crate can name it, and so none can implement it.
 pub trait Plain: Copy + std::fmt::Debug + Send + Sync + 'static {}
 impl Plain for f32 {}
 impl Plain for f64 {}
@@ -253,6 +271,17 @@ pub(crate) fn cast_slice<T: Plain>(bytes: &[u8]) -> Option<&[T]> {
     }
     // SAFETY: every bit pattern of a `Plain` type is a value of it, and `align_to` sees to the alignment.
     let (before, elements, after) = unsafe { bytes.align_to::<T>() };
+    (before.is_empty() && after.is_empty()).then_some(elements)
+}
+
+/// As [`cast_slice`], to be written; `None` if they are not aligned, or on a big-endian machine.
+pub(crate) fn cast_slice_mut<T: Plain>(bytes: &mut [u8]) -> Option<&mut [T]> {
+    if cfg!(target_endian = "big") {
+        return None;
+    }
+    // SAFETY: every bit pattern of a `Plain` type is a value of it, none of them has padding, so that what is written
+    // through the answer is bytes again, and `align_to_mut` sees to the alignment.
+    let (before, elements, after) = unsafe { bytes.align_to_mut::<T>() };
     (before.is_empty() && after.is_empty()).then_some(elements)
 }
 
@@ -356,7 +385,19 @@ extern "C" fn construct<L: Export>() -> RootModuleResult {
 }
 
 fn module<L: Export>() -> PluginModuleRef {
-    PluginModule { count: count::<L>, declare: declare::<L>, analyze: analyze::<L> }.leak_into_prefix()
+    let module = PluginModule {
+        count: count::<L>,
+        declare: declare::<L>,
+        analyze: analyze::<L>,
+        settings: build::settings::<L>,
+        product_count: build::count::<L>,
+        product_declare: build::declare::<L>,
+        product_select: build::select::<L>,
+        product_estimate: build::estimate::<L>,
+        product_check: build::check::<L>,
+        product_build: build::build::<L>,
+    };
+    module.leak_into_prefix()
 }
 
 extern "C" fn count<L: Export>() -> usize {

@@ -10,9 +10,13 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
+use serde_json::Value;
+
 use crate::analysis::{Analysis, Declaration};
+use crate::builder::BuildContext;
 use crate::context::Context;
-use crate::error::{ErrorKind, Failure};
+use crate::error::{AnalysisError, ErrorKind, Failure};
+use crate::product::{Checked, Product, ProductDeclaration, Study};
 
 pub use crate::abi::{Header, header};
 
@@ -29,10 +33,44 @@ pub use crate::abi::{Header, header};
 /// # fn main() {}
 /// ```
 ///
+/// A library that adds products and settings to a study names them in the long form; each part but the first may be
+/// left out, and the list of analyses may be empty:
+///
+/// ```
+/// # use waycairn_analysis_api::{
+/// #     Analysis, AnalysisError, BuildContext, Context, Declaration, Product, ProductDeclaration, Study,
+/// # };
+/// # use waycairn_analysis_api::serde_json::{Value, json};
+/// # #[derive(Default)] struct A;
+/// # impl Analysis for A {
+/// #     fn declare() -> Declaration { Declaration::new("a", "1.0.0", "an example").metric() }
+/// #     fn analyze(&self, _: &Context<'_>) -> Result<(), AnalysisError> { Ok(()) }
+/// # }
+/// # struct P;
+/// # impl Product for P {
+/// #     fn declare() -> ProductDeclaration { ProductDeclaration::new("p", 1, "an example") }
+/// #     fn select(study: &Study<'_>) -> Result<Value, AnalysisError> { Ok(study.pick(&["member"])?) }
+/// #     fn build(_: &BuildContext<'_>) -> Result<(), AnalysisError> { Ok(()) }
+/// # }
+/// fn defaults() -> Value {
+///     json!({"plotting": {"dpi": 140}})
+/// }
+///
+/// waycairn_analysis_api::export_analyses! { analyses: [A], products: [P], settings: defaults }
+/// # fn main() {}
+/// ```
+///
+/// The settings are an object of sections, each an object of names and defaults that fix the types.
+///
 /// A crate invokes it once. Panics must unwind: `panic = "abort"` is refused when the plugin is compiled.
 #[macro_export]
 macro_rules! export_analyses {
-    ($($analysis:ty),+ $(,)?) => {
+    (
+        analyses: [$($analysis:ty),* $(,)?]
+        $(, products: [$($product:ty),* $(,)?])?
+        $(, settings: $settings:expr)?
+        $(,)?
+    ) => {
         #[cfg(panic = "abort")]
         compile_error!("an analysis must be built with panic = \"unwind\": the host reports a panic as an error");
 
@@ -41,7 +79,10 @@ macro_rules! export_analyses {
 
             impl $crate::export::Export for Library {
                 const ENTRIES: &'static [$crate::export::Entry] =
-                    &[$($crate::export::Entry::of::<$analysis>()),+];
+                    &[$($crate::export::Entry::of::<$analysis>()),*];
+                $(const PRODUCTS: &'static [$crate::export::ProductEntry] =
+                    &[$($crate::export::ProductEntry::of::<$product>()),*];)?
+                $(const SETTINGS: Option<fn() -> $crate::serde_json::Value> = Some($settings);)?
             }
 
             #[unsafe(no_mangle)]
@@ -49,12 +90,42 @@ macro_rules! export_analyses {
                 $crate::export::header::<Library>();
         };
     };
+    ($($analysis:ty),+ $(,)?) => {
+        $crate::export_analyses! { analyses: [$($analysis),+] }
+    };
 }
 
 /// The analyses of one library; implemented by [`export_analyses!`](crate::export_analyses).
 pub trait Export: 'static {
     /// In the order of the macro's arguments.
     const ENTRIES: &'static [Entry];
+    /// In the order of the macro's arguments.
+    const PRODUCTS: &'static [ProductEntry] = &[];
+    /// Makes the defaults of the settings that the library adds to a study.
+    const SETTINGS: Option<fn() -> Value> = None;
+}
+
+/// One exported product. Whoever calls these guards the call.
+pub struct ProductEntry {
+    pub(crate) declare: fn() -> ProductDeclaration,
+    pub(crate) select: fn(&Study<'_>) -> Result<Value, AnalysisError>,
+    pub(crate) estimate: fn(&Value) -> Result<Value, AnalysisError>,
+    pub(crate) check: fn(&Value) -> Result<Checked, AnalysisError>,
+    pub(crate) build: fn(&BuildContext<'_>) -> Result<(), AnalysisError>,
+}
+
+impl ProductEntry {
+    /// The entry of a product.
+    #[must_use]
+    pub const fn of<P: Product>() -> Self {
+        Self {
+            declare: P::declare,
+            select: P::select,
+            estimate: P::estimate,
+            check: P::check,
+            build: P::build,
+        }
+    }
 }
 
 /// One exported analysis.

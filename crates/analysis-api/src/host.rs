@@ -142,6 +142,70 @@ pub trait Host {
     }
 }
 
+/// What a builder may call. A panic in any of these becomes a `Panicked` error at the caller's side.
+pub trait BuildHost {
+    /// What the selector returned, as JSON text.
+    fn settings(&self) -> &str;
+
+    /// Gives a dependency.
+    ///
+    /// # Errors
+    /// See [`BuildContext::product`](crate::BuildContext::product).
+    fn product(&self, name: &str) -> Result<Parts<'_>, ContextError>;
+
+    /// The weights of the model.
+    ///
+    /// # Errors
+    /// See [`BuildContext::weights`](crate::BuildContext::weights).
+    fn weights(&self) -> Result<Vec<TensorView<'_>>, ContextError>;
+
+    /// The batch of the model's node.
+    ///
+    /// # Errors
+    /// See [`BuildContext::batch`](crate::BuildContext::batch).
+    fn batch(&self) -> Result<Vec<TensorView<'_>>, ContextError>;
+
+    /// Runs the model.
+    ///
+    /// # Errors
+    /// See [`BuildContext::forward`](crate::BuildContext::forward).
+    fn forward(&self, inputs: &[TensorView<'_>]) -> Result<Vec<OwnedTensor>, ContextError>;
+
+    /// Calls a function of the experiment.
+    ///
+    /// # Errors
+    /// See [`BuildContext::call`](crate::BuildContext::call).
+    fn call(&self, function: &str, inputs: &[TensorView<'_>]) -> Result<Vec<OwnedTensor>, ContextError>;
+
+    /// Makes an array, zeros, and lends its elements to the caller alone for as long as this value is borrowed.
+    ///
+    /// # Errors
+    /// See [`BuildContext::array`](crate::BuildContext::array).
+    #[expect(clippy::mut_from_ref, reason = "as an arena does: each answer is memory of its own")]
+    fn array(&self, name: &str, dtype: &str, shape: &[usize]) -> Result<&mut [u8], ContextError>;
+
+    /// Takes a JSON member.
+    ///
+    /// # Errors
+    /// See [`BuildContext::json`](crate::BuildContext::json).
+    fn json(&self, name: &str, text: &str) -> Result<(), ContextError>;
+
+    /// Takes what is said about the product, as JSON text.
+    ///
+    /// # Errors
+    /// See [`BuildContext::metadata`](crate::BuildContext::metadata).
+    fn metadata(&self, key: &str, text: &str) -> Result<(), ContextError>;
+
+    /// Is told how far the builder is.
+    fn progress(&self, done: u64, total: u64, what: &str);
+
+    /// Writes a line to the log.
+    fn log(&self, level: LogLevel, text: &str);
+
+    /// Whether the host wants the builder to give up.
+    fn cancelled(&self) -> bool;
+}
+
 /// Why a library that was opened is no plugin of this host.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -111,6 +111,14 @@ pub enum LoadError {
         /// What it said.
         what: String,
     },
+    /// The settings that it adds to a study are none.
+    #[error("the settings of `{path}` are not acceptable: {what}", path = path.display())]
+    Settings {
+        /// The path as it was given.
+        path: PathBuf,
+        /// What is wrong with them, or the panic of making them.
+        what: String,
+    },
     /// The file cannot be read.
     #[error("cannot {op} `{path}`", path = path.display())]
     Io {
@@ -153,23 +161,23 @@ pub enum DeclarationError {
         /// The need.
         need: String,
     },
-    /// Another analysis of the same library has this name.
-    #[error("its library has two analyses called `{name}`")]
+    /// Another analysis or product of the same library has this name.
+    #[error("its library has two called `{name}`")]
     Repeated {
         /// The name.
         name: String,
     },
 }
 
-/// Settings that an analysis does not have.
+/// Settings that an analysis or a library does not have.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SettingsError {
     /// No such setting.
-    #[error("analysis `{analysis}` has no setting `{setting}`{}", setting_hint(.nearest, .known))]
+    #[error("{owner} has no setting `{setting}`{}", setting_hint(.nearest, .known))]
     Unknown {
-        /// The analysis.
-        analysis: String,
+        /// Whose settings they are, e.g. ``analysis `summary` ``.
+        owner: String,
         /// The setting's path.
         setting: String,
         /// The one that was probably meant.
@@ -178,10 +186,10 @@ pub enum SettingsError {
         known: Vec<String>,
     },
     /// A value of another type than the default's.
-    #[error("setting `{setting}` of analysis `{analysis}` must be {expected}, not {found}")]
+    #[error("setting `{setting}` of {owner} must be {expected}, not {found}")]
     Type {
-        /// The analysis.
-        analysis: String,
+        /// Whose settings they are.
+        owner: String,
         /// The setting's path.
         setting: String,
         /// What the default is.
@@ -190,10 +198,10 @@ pub enum SettingsError {
         found: String,
     },
     /// A number that has no exact text in every language, so that settings with it have no digest.
-    #[error("settings of analysis `{analysis}` cannot be digested: {text}")]
+    #[error("settings of {owner} cannot be digested: {text}")]
     Digest {
-        /// The analysis.
-        analysis: String,
+        /// Whose settings they are.
+        owner: String,
         /// Why not.
         text: String,
     },
@@ -218,7 +226,7 @@ fn analysis_hint(nearest: &Option<String>, known: &[String]) -> String {
     }
 }
 
-/// Why a run of an analysis brought nothing. Nothing is attached in any of these cases.
+/// Why a run of an analysis brought nothing, or a product none. Nothing is kept in any of these cases.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -243,6 +251,36 @@ pub enum RunError {
         /// The backtrace, or empty.
         backtrace: String,
     },
+    /// The product answered an error, its own or one that a call to the host gave it.
+    #[error("product `{product}` failed while {step}: {text}")]
+    ProductFailed {
+        /// The product.
+        product: String,
+        /// What it was asked to do.
+        step: &'static str,
+        /// Its words.
+        text: String,
+    },
+    /// The product panicked.
+    #[error("product `{product}` panicked while {step}: {text}")]
+    ProductPanicked {
+        /// The product.
+        product: String,
+        /// What it was asked to do.
+        step: &'static str,
+        /// The panic's text and place.
+        text: String,
+        /// The backtrace, or empty.
+        backtrace: String,
+    },
+    /// Something that a builder wrote was refused and it went on regardless, or it is not what it was said to be.
+    #[error("an output of product `{product}` was refused: {text}")]
+    ProductOutput {
+        /// The product.
+        product: String,
+        /// Why.
+        text: String,
+    },
     /// An output was refused and the analysis went on regardless, or one that its kind asks for is missing, so that its
     /// results would be incomplete.
     #[error("an output of analysis `{analysis}` was refused: {text}")]
@@ -259,7 +297,11 @@ impl RunError {
     #[must_use]
     pub fn backtrace(&self) -> Option<&str> {
         match self {
-            RunError::Panicked { backtrace, .. } if !backtrace.is_empty() => Some(backtrace),
+            RunError::Panicked { backtrace, .. } | RunError::ProductPanicked { backtrace, .. }
+                if !backtrace.is_empty() =>
+            {
+                Some(backtrace)
+            }
             _ => None,
         }
     }

@@ -63,7 +63,11 @@ impl ForeignAnalysis {
     /// # Errors
     /// [`SettingsError`] for a setting that there is not, with the nearest name, and for a value of another type.
     pub fn resolve_settings(&self, given: &Value) -> Result<Value, SettingsError> {
-        settings::resolve(&self.declared.name, &self.declared.settings, given)
+        settings::resolve(&self.owner(), &self.declared.settings, given)
+    }
+
+    fn owner(&self) -> String {
+        format!("analysis `{}`", self.declared.name)
     }
 
     /// Values of a command line, `path=value` each, as settings to resolve: text where the default is text,
@@ -79,10 +83,8 @@ impl ForeignAnalysis {
     /// As [`ForeignAnalysis::resolve_settings`].
     pub fn provenance(&self, given: &Value) -> Result<Provenance, SettingsError> {
         let settings = self.resolve_settings(given)?;
-        let text = serde_jcs::to_vec(&settings).map_err(|error| SettingsError::Digest {
-            analysis: self.declared.name.clone(),
-            text: error.to_string(),
-        })?;
+        let text = serde_jcs::to_vec(&settings)
+            .map_err(|error| SettingsError::Digest { owner: self.owner(), text: error.to_string() })?;
         Ok(Provenance {
             plugin: library_name(&self.origin.path),
             plugin_version: self.declared.version.clone(),
@@ -182,7 +184,7 @@ impl Provenance {
     }
 }
 
-fn library_name(path: &Path) -> String {
+pub(crate) fn library_name(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     stem.strip_prefix(std::env::consts::DLL_PREFIX).unwrap_or(&stem).to_owned()
 }

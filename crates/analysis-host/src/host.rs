@@ -113,3 +113,93 @@ pub trait AnalysisHost {
         false
     }
 }
+
+/// What a builder may ask for; implemented over the cache for one artifact in the making.
+///
+/// # Contract
+/// - What a product did not declare is never asked for.
+/// - [`ProductHost::batch`], and [`ProductHost::product`] for one name, are asked at most once in a call.
+/// - Names of arrays and JSON members are plain and asked for once each. If the call of the builder fails, all of it is
+///   thrown away by the caller.
+/// - An error is a value that the builder gets; a panic becomes such a value, too.
+pub trait ProductHost {
+    /// What the selector returned.
+    fn settings(&self) -> &Value;
+
+    /// A product that this one depends on, or the `model`.
+    ///
+    /// # Errors
+    /// `Unavailable` for one that there is not.
+    fn product(&self, name: &str) -> Result<ProductData<'_>, HostError>;
+
+    /// Makes an array of zeros. It is kept until the call of the builder has ended, lent to the builder alone, and dropped
+    /// before [`ForeignProduct::build`](crate::ForeignProduct::build) returns.
+    ///
+    /// # Errors
+    /// `Failed` if it cannot be made.
+    fn array(&self, name: &str, dtype: DType, shape: &[usize]) -> Result<Box<dyn Bytes + '_>, HostError>;
+
+    /// Takes a JSON member, as text.
+    ///
+    /// # Errors
+    /// `Failed` if it cannot be written.
+    fn json(&self, name: &str, text: &str) -> Result<(), HostError>;
+
+    /// Takes what the builder says about the product. A later value of one key replaces the earlier one.
+    ///
+    /// # Errors
+    /// `Invalid` for what cannot be kept.
+    fn metadata(&self, key: &str, value: Value) -> Result<(), HostError>;
+
+    /// The weights of the model.
+    ///
+    /// # Errors
+    /// `Unavailable` without one.
+    fn weights(&self) -> Result<&[TensorView<'_>], HostError> {
+        Err(HostError::unavailable("there is no model here"))
+    }
+
+    /// The batch of the node that the model was taken at.
+    ///
+    /// # Errors
+    /// `Unavailable` where it cannot be made again, with the reason.
+    fn batch(&self) -> Result<Vec<OwnedTensor>, HostError> {
+        Err(HostError::unavailable("there is no batch here"))
+    }
+
+    /// Runs the model on named inputs.
+    ///
+    /// # Errors
+    /// `Invalid` for inputs that do not fit, `Unavailable` without a model.
+    fn forward(&self, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError> {
+        let _ = inputs;
+        Err(HostError::unavailable("there is no model here"))
+    }
+
+    /// Calls a named function of the experiment.
+    ///
+    /// # Errors
+    /// `Unavailable` for one that it does not have, `Invalid` for inputs that do not fit.
+    fn call(&self, function: &str, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError> {
+        let _ = inputs;
+        Err(HostError::unavailable(format!("this experiment has no function `{function}`")))
+    }
+
+    /// Is told how far the builder is. A total of 0 is an unknown one.
+    fn progress(&self, done: u64, total: u64, what: &str) {
+        let _ = (done, total, what);
+    }
+
+    /// Whether the builder should give up.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// The bytes of an array in the making: a mapped file as a rule.
+///
+/// Answer the same bytes each time, aligned for the elements of the array, as many as its shape needs.
+pub trait Bytes {
+    /// Lends them.
+    fn bytes(&mut self) -> &mut [u8];
+}

@@ -15,6 +15,10 @@
 //!       ForeignAnalysis::run(&dyn AnalysisHost, settings) -> Outputs
 //!         settings  defaults filled in, types checked
 //!         session   answers what was declared, collects and checks what is emitted
+//!                 |
+//!       ForeignProduct::select, estimate, check        settings of a study -> what a builder gets, costs and may
+//!       ForeignProduct::build(&dyn ProductHost)
+//!         building  answers what was declared, lends each array once, checks what is written
 //! ```
 //!
 //! # Invariants
@@ -24,6 +28,8 @@
 //! - **ABI-2**: fields and methods are added only after the last prefix field: an older, an equal and a newer
 //!   plugin of one major version load, one with a changed field is refused before it is called.
 //! - **ABI-3**: views end with the call: what an analysis is given is borrowed, and what it emits is copied.
+//! - **ABI-4**: an array of a product is lent to its builder once, to it alone and for the call; it stays mapped until the
+//!   call ends, and is let go then, however it ended.
 //!
 //! # Example
 //!
@@ -38,6 +44,7 @@
 //!
 //! How a plugin is written, and the rules of the boundary: `docs/plugins.md`.
 
+mod building;
 mod declared;
 mod discover;
 mod error;
@@ -47,6 +54,7 @@ mod image;
 mod load;
 mod outputs;
 mod pattern;
+mod product;
 mod products;
 mod session;
 mod settings;
@@ -57,14 +65,16 @@ pub use crate::discover::{Discovery, Found, all, discover, named, select};
 pub use crate::error::{DeclarationError, LoadError, RunError, SelectError, SettingsError};
 pub use crate::foreign::{ForeignAnalysis, Provenance};
 pub use crate::host::{
-    AnalysisHost, DType, ErrorKind, HostError, NodeInfo, OwnedTensor, ProductData, TensorView,
+    AnalysisHost, Bytes, DType, ErrorKind, HostError, NodeInfo, OwnedTensor, ProductData, ProductHost,
+    TensorView,
 };
 pub use crate::load::{Library, Refused};
 pub use crate::outputs::{Description, Outputs, ScalarOut};
+pub use crate::product::{DeclaredProduct, ForeignProduct};
 // So that a host names the type of its scalars without a dependency on Arrow.
 pub use arrow::record_batch::RecordBatchReader;
-pub use waycairn_analysis_api::LogLevel;
 pub use waycairn_analysis_api::host::API_VERSION;
+pub use waycairn_analysis_api::{Checked, LogLevel};
 
 /// The name that was probably meant.
 pub(crate) fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {

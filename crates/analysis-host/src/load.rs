@@ -6,13 +6,16 @@ use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
 use waycairn_analysis_api::host::{API_VERSION, OpenError, Plugin, SYMBOL, open};
 use waycairn_durable::Digest;
 
 use crate::declared::Declared;
-use crate::error::{DeclarationError, LoadError};
-use crate::foreign::{ForeignAnalysis, Origin};
+use crate::error::{DeclarationError, LoadError, SettingsError};
+use crate::foreign::{ForeignAnalysis, Origin, library_name};
 use crate::image;
+use crate::product::{DeclaredProduct, ForeignProduct};
+use crate::settings;
 
 /// A plugin's library. It stays open for the rest of the process, also when this value is gone: what it exports
 /// is used as `'static`.
@@ -25,9 +28,12 @@ pub struct Library {
     api_version: String,
     analyses: Vec<ForeignAnalysis>,
     refused: Vec<Refused>,
+    products: Vec<ForeignProduct>,
+    refused_products: Vec<Refused>,
+    settings: Value,
 }
 
-/// An analysis of a library that cannot be used; its neighbours can.
+/// An analysis or a product of a library that cannot be used; its neighbours can.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Refused {
@@ -38,7 +44,7 @@ pub struct Refused {
 }
 
 impl Library {
-    /// Opens a library and reads the declarations of its analyses.
+    /// Opens a library and reads the declarations of its analyses and products.
     ///
     /// # Errors
     /// [`LoadError`], with the path as it was given. A truncated file, another architecture and a library without
@@ -58,6 +64,9 @@ impl Library {
             api_version: plugin.version(),
             analyses: Vec::new(),
             refused: Vec::new(),
+            products: Vec::new(),
+            refused_products: Vec::new(),
+            settings: read_settings(path, &plugin)?,
         };
         for index in 0..plugin.count() {
             match Declared::ask(&plugin, index) {
@@ -71,10 +80,23 @@ impl Library {
                 Err(error) => library.refuse(index, error),
             }
         }
+        for index in 0..plugin.products() {
+            match DeclaredProduct::ask(&plugin, index) {
+                Ok(declared) if library.has_product(&declared.name) => {
+                    let error = DeclarationError::Repeated { name: declared.name };
+                    library.refuse_product(index, error);
+                }
+                Ok(declared) => {
+                    library.products.push(ForeignProduct::new(plugin, index, declared, Arc::clone(&origin)));
+                }
+                Err(error) => library.refuse_product(index, error),
+            }
+        }
         tracing::debug!(
             sha256 = %digest.short(),
             api = %library.api_version,
             analyses = library.analyses.len(),
+            products = library.products.len(),
             refused = library.refused.len(),
             "plugin opened"
         );
@@ -90,6 +112,15 @@ impl Library {
         self.refused.push(Refused { index, error });
     }
 
+    fn has_product(&self, name: &str) -> bool {
+        self.products.iter().any(|product| product.declaration().name == name)
+    }
+
+    fn refuse_product(&mut self, index: usize, error: DeclarationError) {
+        tracing::warn!(path = %self.origin.path.display(), index, error = %error, "product refused");
+        self.refused_products.push(Refused { index, error });
+    }
+
     /// The analyses that can be run, in the library's order.
     #[must_use]
     pub fn analyses(&self) -> &[ForeignAnalysis] {
@@ -100,6 +131,34 @@ impl Library {
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         &self.refused
+    }
+
+    /// The products that can be built, in the library's order.
+    #[must_use]
+    pub fn products(&self) -> &[ForeignProduct] {
+        &self.products
+    }
+
+    /// The products that cannot, and why.
+    #[must_use]
+    pub fn refused_products(&self) -> &[Refused] {
+        &self.refused_products
+    }
+
+    /// The settings that it adds to a study: an object of sections, each an object of names and defaults.
+    #[must_use]
+    pub fn settings(&self) -> &Value {
+        &self.settings
+    }
+
+    /// The defaults of [`Library::settings`] with a user's values put over them, as for an analysis: nested objects, or
+    /// paths with dots. `null` gives the defaults.
+    ///
+    /// # Errors
+    /// [`SettingsError`] for a setting that there is not, with the nearest name, and for a value of another type.
+    pub fn resolve_settings(&self, given: &Value) -> Result<Value, SettingsError> {
+        let owner = format!("plugin `{}`", library_name(&self.origin.path));
+        settings::resolve(&owner, &self.settings, given)
     }
 
     /// The SHA-256 of the file.
@@ -118,6 +177,17 @@ impl Library {
     #[must_use]
     pub fn api_version(&self) -> &str {
         &self.api_version
+    }
+}
+
+fn read_settings(path: &Path, plugin: &Plugin) -> Result<Value, LoadError> {
+    let refused = |what: String| LoadError::Settings { path: path.to_owned(), what };
+    let text = plugin.settings().map_err(|failure| refused(failure.message))?;
+    let settings: Value = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+    let sections = settings.as_object().ok_or_else(|| refused("they are no JSON object".to_owned()))?;
+    match sections.iter().find(|(_, section)| !section.is_object()) {
+        Some((name, _)) => Err(refused(format!("the section `{name}` is no object of names and defaults"))),
+        None => Ok(settings),
     }
 }
 

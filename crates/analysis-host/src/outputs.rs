@@ -188,7 +188,7 @@ impl Collector {
     }
 }
 
-fn check_plain(what: &str, name: &str) -> Result<(), HostError> {
+pub(crate) fn check_plain(what: &str, name: &str) -> Result<(), HostError> {
     let plain = !name.is_empty()
         && name.len() <= NAME_LIMIT
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())

@@ -8,8 +8,8 @@ use crate::host::{HostError, ProductData};
 
 /// One cell for each declared name: what a view borrows stays where it is until all of it goes.
 #[derive(Debug)]
-pub(crate) struct Products<'a> {
-    cells: Vec<(&'a str, OnceCell<Result<Kept<'a>, HostError>>)>,
+pub(crate) struct Products<'n, 'a> {
+    cells: Vec<(&'n str, OnceCell<Result<Kept<'a>, HostError>>)>,
 }
 
 #[derive(Debug)]
@@ -18,8 +18,8 @@ struct Kept<'a> {
     metadata: String,
 }
 
-impl<'a> Products<'a> {
-    pub(crate) fn new(names: impl IntoIterator<Item = &'a String>) -> Self {
+impl<'n, 'a> Products<'n, 'a> {
+    pub(crate) fn new(names: impl IntoIterator<Item = &'n String>) -> Self {
         Self { cells: names.into_iter().map(|name| (name.as_str(), OnceCell::new())).collect() }
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct Session<'a> {
     host: &'a dyn AnalysisHost,
     address: &'a str,
     batch: OnceCell<Result<Vec<OwnedTensor>, HostError>>,
-    products: Products<'a>,
+    products: Products<'a, 'a>,
     collector: RefCell<Collector>,
 }
 

@@ -1,4 +1,4 @@
-//! Settings of an analysis: defaults from its declaration, values from a user.
+//! Settings of an analysis or a library: defaults from the plugin, values from a user.
 
 use serde_json::{Map, Value};
 
@@ -9,16 +9,16 @@ use crate::error::SettingsError;
 /// A path may be written as nested objects or with dots. A default fixes the type of its value: an integer takes
 /// integers, a float any number, a list elements of the type of its first one; `null` takes anything, and an empty
 /// object any keys.
-pub(crate) fn resolve(analysis: &str, defaults: &Value, given: &Value) -> Result<Value, SettingsError> {
+pub(crate) fn resolve(owner: &str, defaults: &Value, given: &Value) -> Result<Value, SettingsError> {
     let mut settings = defaults.clone();
     let Value::Object(entries) = given else {
         if given.is_null() {
             return Ok(settings);
         }
-        return Err(type_error(analysis, "", "an object", given));
+        return Err(type_error(owner, "", "an object", given));
     };
     if let (Value::Object(defaults), Value::Object(target)) = (defaults, &mut settings) {
-        put_all(analysis, "", defaults, target, entries)?;
+        put_all(owner, "", defaults, target, entries)?;
     }
     Ok(settings)
 }
@@ -37,7 +37,7 @@ pub(crate) fn from_text(defaults: &Value, sets: &[(String, String)]) -> Value {
 }
 
 fn put_all(
-    analysis: &str,
+    owner: &str,
     prefix: &str,
     defaults: &Map<String, Value>,
     target: &mut Map<String, Value>,
@@ -45,7 +45,7 @@ fn put_all(
 ) -> Result<(), SettingsError> {
     for (key, value) in given {
         if let (Some(default), Some(slot)) = (defaults.get(key), target.get_mut(key)) {
-            put(analysis, &join(prefix, key), default, slot, value)?;
+            put(owner, &join(prefix, key), default, slot, value)?;
             continue;
         }
         // `a.b = 1` is `a = { b = 1 }`.
@@ -53,20 +53,20 @@ fn put_all(
             && let (Some(default @ Value::Object(_)), Some(slot)) = (defaults.get(head), target.get_mut(head))
         {
             let nested = Value::Object(Map::from_iter([(rest.to_owned(), value.clone())]));
-            put(analysis, &join(prefix, head), default, slot, &nested)?;
+            put(owner, &join(prefix, head), default, slot, &nested)?;
             continue;
         }
         let known: Vec<String> = defaults.keys().map(|name| join(prefix, name)).collect();
         let setting = join(prefix, key);
         let nearest = crate::nearest(&setting, known.iter().map(String::as_str));
-        return Err(SettingsError::Unknown { analysis: analysis.to_owned(), setting, nearest, known });
+        return Err(SettingsError::Unknown { owner: owner.to_owned(), setting, nearest, known });
     }
     Ok(())
 }
 
 /// Puts one value into its slot; `default` says what it may be.
 fn put(
-    analysis: &str,
+    owner: &str,
     path: &str,
     default: &Value,
     slot: &mut Value,
@@ -78,7 +78,7 @@ fn put(
                 if defaults.is_empty() {
                     target.extend(given.clone());
                 } else {
-                    put_all(analysis, path, defaults, target, given)?;
+                    put_all(owner, path, defaults, target, given)?;
                 }
             }
         }
@@ -94,7 +94,7 @@ fn put(
                 // `count = 3.0` where the default is 2.
                 (false, Some(float)) if given.is_f64() => whole(float)
                     .map(Value::from)
-                    .ok_or_else(|| type_error(analysis, path, kind(default), value))?,
+                    .ok_or_else(|| type_error(owner, path, kind(default), value))?,
                 _ => value.clone(),
             };
         }
@@ -103,12 +103,12 @@ fn put(
             if let Some(first) = elements.first() {
                 for (index, (element, given)) in list.iter_mut().zip(given).enumerate() {
                     *element = first.clone();
-                    put(analysis, &format!("{path}[{index}]"), first, element, given)?;
+                    put(owner, &format!("{path}[{index}]"), first, element, given)?;
                 }
             }
             *slot = Value::Array(list);
         }
-        (default, value) => return Err(type_error(analysis, path, kind(default), value)),
+        (default, value) => return Err(type_error(owner, path, kind(default), value)),
     }
     Ok(())
 }
@@ -119,10 +119,10 @@ fn whole(float: f64) -> Option<i64> {
     (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i64)
 }
 
-fn type_error(analysis: &str, path: &str, expected: &str, value: &Value) -> SettingsError {
+fn type_error(owner: &str, path: &str, expected: &str, value: &Value) -> SettingsError {
     let setting = if path.is_empty() { "settings" } else { path };
     SettingsError::Type {
-        analysis: analysis.to_owned(),
+        owner: owner.to_owned(),
         setting: setting.to_owned(),
         expected: expected.to_owned(),
         found: described(value),
@@ -161,11 +161,11 @@ mod tests {
     use super::*;
 
     fn ok(defaults: Value, given: Value) -> Value {
-        resolve("a", &defaults, &given).unwrap()
+        resolve("analysis `a`", &defaults, &given).unwrap()
     }
 
     fn refused(defaults: Value, given: Value) -> String {
-        resolve("a", &defaults, &given).unwrap_err().to_string()
+        resolve("analysis `a`", &defaults, &given).unwrap_err().to_string()
     }
 
     #[test]

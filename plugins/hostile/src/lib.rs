@@ -5,6 +5,9 @@
 //! | (without a name) | panics in `declare` |
 //! | `hostile` | what its setting `mode` says |
 //! | `healthy` | behaves, and reports everything that the context gives |
+//! | `metric`, `plot` | answer a study, or do not, as their setting `mode` says |
+//!
+//! Its products are listed in `products.rs`.
 
 use std::fmt;
 use std::panic::panic_any;
@@ -16,7 +19,17 @@ use waycairn_analysis_api::{
     export_analyses,
 };
 
-export_analyses![Unspeakable, Hostile, Healthy];
+mod products;
+mod studied;
+
+pub use products::{Declined, Misnamed, Sound, Twin, Unsound};
+pub use studied::{Metric, Plot};
+
+export_analyses! {
+    analyses: [Unspeakable, Hostile, Healthy, Metric, Plot],
+    products: [Declined, Misnamed, Unsound, Twin, Sound],
+    settings: products::defaults,
+}
 
 /// Panics when it is asked what it is.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ pub(super) struct Bridge<'a> {
 }
 
 /// A panic in the host's code must not cross either: the frame above is the plugin's.
-fn across<T>(body: impl FnOnce() -> Result<T, ContextError>) -> RResult<T, RawFailure> {
+pub(super) fn across<T>(body: impl FnOnce() -> Result<T, ContextError>) -> RResult<T, RawFailure> {
     match guard_quietly(|| body().map_err(Failure::from)) {
         Ok(value) => ROk(value),
         Err(failure) => RErr(failure.into()),

@@ -8,16 +8,17 @@ use abi_stable::abi_stability::abi_checking::{
 };
 use abi_stable::library::{AbiHeader, AbiHeaderRef, LibraryError, ROOT_MODULE_LOADER_NAME, RootModule};
 use abi_stable::sabi_types::VersionNumber;
-use abi_stable::std_types::{RErr, ROk};
+use abi_stable::std_types::{RErr, ROk, RResult, RString};
 use abi_stable::type_layout::{TLFieldOrFunction, TypeLayout};
 use abi_stable::type_level::downcasting::TD_Opaque;
 
 use super::arrow::ArrowArrayStream;
 use super::bridge::Bridge;
-use super::{ContextObject, PluginModuleRef};
-use crate::error::Failure;
+use super::build::{BuildBridge, BuildObject};
+use super::{ContextObject, PluginModuleRef, RawFailure};
+use crate::error::{ErrorKind, Failure};
 use crate::export::guard_quietly;
-use crate::host::{Facts, Host, OpenError};
+use crate::host::{BuildHost, Facts, Host, OpenError};
 use crate::stream::ArrowStream;
 
 /// The symbol that a plugin exports.
@@ -177,10 +178,7 @@ impl Plugin {
     /// # Errors
     /// What the plugin met, a panic included.
     pub fn declare(&self, index: usize) -> Result<String, Failure> {
-        match self.module.declare()(index) {
-            ROk(text) => Ok(text.into_string()),
-            RErr(failure) => Err(failure.into()),
-        }
+        text(self.module.declare()(index))
     }
 
     /// Makes one, calls it with a context, drops it.
@@ -195,6 +193,90 @@ impl Plugin {
             RErr(failure) => Err(failure.into()),
         }
     }
+}
+
+/// Products and settings. A plugin of an interface before 1.1 has none.
+impl Plugin {
+    /// The settings that the library adds to a study as JSON text.
+    ///
+    /// # Errors
+    /// What the plugin met, a panic included.
+    pub fn settings(&self) -> Result<String, Failure> {
+        self.module.settings().map_or_else(|| Ok("{}".to_owned()), |settings| text(settings()))
+    }
+
+    /// How many products it has.
+    #[must_use]
+    pub fn products(&self) -> usize {
+        self.module.product_count().map_or(0, |count| count())
+    }
+
+    /// The declaration of one as JSON text.
+    ///
+    /// # Errors
+    /// What the plugin met, a panic included.
+    pub fn declare_product(&self, index: usize) -> Result<String, Failure> {
+        text(here(self.module.product_declare())?(index))
+    }
+
+    /// What its builder gets, as JSON text, of training settings, analysis settings (JSON texts) and member.
+    ///
+    /// # Errors
+    /// What the plugin met, a panic included.
+    pub fn select(
+        &self,
+        index: usize,
+        training: &str,
+        analysis: &str,
+        member: &str,
+    ) -> Result<String, Failure> {
+        text(here(self.module.product_select())?(index, training.into(), analysis.into(), member.into()))
+    }
+
+    /// What building with the selected settings takes, as JSON texts.
+    ///
+    /// # Errors
+    /// What the plugin met, a panic included.
+    pub fn estimate(&self, index: usize, selected: &str) -> Result<String, Failure> {
+        text(here(self.module.product_estimate())?(index, selected.into()))
+    }
+
+    /// Whether it may be built with the selected settings, as JSON texts.
+    ///
+    /// # Errors
+    /// What the plugin met, a panic included.
+    pub fn check(&self, index: usize, selected: &str) -> Result<String, Failure> {
+        text(here(self.module.product_check())?(index, selected.into()))
+    }
+
+    /// Builds one.
+    ///
+    /// # Errors
+    /// What the plugin met, a panic included.
+    pub fn build(&self, index: usize, host: &dyn BuildHost) -> Result<(), Failure> {
+        let bridge = BuildBridge { host };
+        let context: BuildObject<'_> = BuildObject::from_ptr(&bridge, TD_Opaque);
+        match here(self.module.product_build())?(index, context) {
+            ROk(()) => Ok(()),
+            RErr(failure) => Err(failure.into()),
+        }
+    }
+}
+
+fn text(answer: RResult<RString, RawFailure>) -> Result<String, Failure> {
+    match answer {
+        ROk(text) => Ok(text.into_string()),
+        RErr(failure) => Err(failure.into()),
+    }
+}
+
+/// A function that came with 1.1.
+fn here<F>(function: Option<F>) -> Result<F, Failure> {
+    function.ok_or_else(|| Failure {
+        kind: ErrorKind::Unavailable,
+        message: "this plugin is of an interface before 1.1, which has no products".to_owned(),
+        backtrace: String::new(),
+    })
 }
 
 impl std::fmt::Debug for Plugin {

@@ -24,7 +24,10 @@ macro_rules! snapshot {
 #[test]
 fn abi_2_sizes_and_offsets_are_those_of_interface_1_1() {
     snapshot! {
-        PluginModule: 24, 8 { count: 0, declare: 8, analyze: 16 }
+        PluginModule: 80, 8 {
+            count: 0, declare: 8, analyze: 16, settings: 24, product_count: 32, product_declare: 40, product_select: 48,
+            product_estimate: 56, product_check: 64, product_build: 72,
+        }
         RawFailure: 72, 8 { code: 0, message: 8, backtrace: 40 }
         RawNode<'_>: 56, 8 { name: 0, nonce: 16, address: 32, seq: 48 }
         TensorView<'_>: 64, 8 { name: 0, dtype: 16, shape: 32, bytes: 48 }
@@ -34,6 +37,7 @@ fn abi_2_sizes_and_offsets_are_those_of_interface_1_1() {
         RawProduct<'_>: 96, 8 { key: 0, metadata: 16, arrays: 32, documents: 64 }
         RawDocument<'_>: 32, 8 { name: 0, text: 16 }
         ContextObject<'_>: 16, 8 {}
+        BuildObject<'_>: 16, 8 {}
         ArrowSchema: 72, 8 {}
         ArrowArray: 80, 8 {}
         ArrowArrayStream: 40, 8 {}
@@ -53,15 +57,25 @@ fn names(layout: &'static TypeLayout) -> Vec<&'static str> {
 #[test]
 fn abi_2_functions_and_methods_are_in_the_order_of_interface_1_1() {
     let module = field(<PluginModuleRef as StableAbi>::LAYOUT, "0");
-    assert_eq!(names(module), ["count", "declare", "analyze"]);
-
-    let object = field(<ContextObject<'_> as StableAbi>::LAYOUT, "obj");
-    let table = field(field(object, "vtable"), "0");
-    // The entries of abi_stable's own come first.
-    let names = names(table);
-    let first = names.iter().position(|name| *name == "node").unwrap();
     assert_eq!(
-        names[first..],
+        names(module),
+        [
+            "count",
+            "declare",
+            "analyze",
+            // 1.1
+            "settings",
+            "product_count",
+            "product_declare",
+            "product_select",
+            "product_estimate",
+            "product_check",
+            "product_build",
+        ]
+    );
+
+    assert_eq!(
+        methods(<ContextObject<'_> as StableAbi>::LAYOUT, "node"),
         [
             "node",
             "parents",
@@ -84,4 +98,28 @@ fn abi_2_functions_and_methods_are_in_the_order_of_interface_1_1() {
             "cancelled",
         ]
     );
+    assert_eq!(
+        methods(<BuildObject<'_> as StableAbi>::LAYOUT, "settings"),
+        [
+            "settings",
+            "product",
+            "weights",
+            "batch",
+            "forward",
+            "call",
+            "array",
+            "json",
+            "metadata",
+            "progress",
+            "log",
+            "cancelled",
+        ]
+    );
+}
+
+/// The methods of an object from its first one on: the entries of abi_stable's own come before.
+fn methods(object: &'static TypeLayout, first: &str) -> Vec<&'static str> {
+    let names = names(field(field(field(object, "obj"), "vtable"), "0"));
+    let first = names.iter().position(|name| *name == first).unwrap();
+    names[first..].to_vec()
 }

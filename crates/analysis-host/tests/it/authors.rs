@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::tempdir;
 use waycairn_analysis_host::{API_VERSION, Discovery, Kind, Library, LoadError, ScalarOut, discover, select};
 
@@ -69,10 +69,10 @@ fn build() -> Authors {
         "src/abi.rs",
         &[
             (
-                "(usize, ContextObject<'a>) -> RResult<(), RawFailure>,\n}",
-                "(usize, ContextObject<'a>) -> RResult<(), RawFailure>,\n    pub extra: extern \"C\" fn() -> u32,\n}",
+                "(usize, BuildObject<'a>) -> RResult<(), RawFailure>,\n}",
+                "(usize, BuildObject<'a>) -> RResult<(), RawFailure>,\n    pub extra: extern \"C\" fn() -> u32,\n}",
             ),
-            ("analyze: analyze::<L> }", "analyze: analyze::<L>, extra }"),
+            ("product_build: build::build::<L>,", "product_build: build::build::<L>, extra,"),
             (
                 "    fn cancelled(&self) -> bool {\n        false\n    }\n}",
                 "    fn cancelled(&self) -> bool {\n        false\n    }\n    fn later(&self) -> u32 { 7 }\n}",
@@ -312,7 +312,32 @@ export_analyses![Norm];
 
 /// A plugin that uses what interface 1.1 brought, and says what it got.
 const MODERN: &str = r#"
-use waycairn_analysis_api::{Analysis, AnalysisError, Context, ContextError, Declaration, Needs, export_analyses};
+use waycairn_analysis_api::serde_json::{Value, json};
+use waycairn_analysis_api::{
+    Analysis, AnalysisError, BuildContext, Context, ContextError, Declaration, Needs, Product, ProductDeclaration, Study,
+    export_analyses,
+};
+
+struct Squares;
+
+impl Product for Squares {
+    fn declare() -> ProductDeclaration {
+        ProductDeclaration::new("squares", 1, "the squares of whole numbers")
+    }
+
+    fn select(study: &Study<'_>) -> Result<Value, AnalysisError> {
+        Ok(study.pick(&["analysis.squares.count"])?)
+    }
+
+    fn build(context: &BuildContext<'_>) -> Result<(), AnalysisError> {
+        context.metadata("count", context.settings())?;
+        Ok(())
+    }
+}
+
+fn defaults() -> Value {
+    json!({"squares": {"count": 10}})
+}
 
 #[derive(Default)]
 struct Late;
@@ -338,7 +363,7 @@ impl Analysis for Late {
     }
 }
 
-export_analyses![Late];
+export_analyses! { analyses: [Late], products: [Squares], settings: defaults }
 "#;
 
 /// A host of another version: opens each library it is given and runs its first analysis.
@@ -434,6 +459,8 @@ fn plugins_case_02_a_plugin_of_the_first_interface_works_in_this_host() {
     let library = Library::open(&authors().library("first")).unwrap();
     assert_eq!(library.api_version(), "1.0.0");
     assert_eq!(norm(&library), scalars(0));
+    assert!(library.products().is_empty());
+    assert_eq!(library.settings(), &json!({}));
     let declared = library.analyses()[0].declaration();
     assert_eq!((declared.kind, declared.sources.len()), (Kind::Analysis, 0));
 }
@@ -471,6 +498,9 @@ fn plugins_case_02_a_host_of_the_first_interface_runs_a_plugin_of_this_one() {
 #[test]
 fn a_plugin_that_uses_a_study_works_in_this_host_as_far_as_the_node_goes() {
     let library = Library::open(&authors().library("modern")).unwrap();
+    assert_eq!(library.settings(), &json!({"squares": {"count": 10}}));
+    let selected = library.products()[0].select(&json!({}), library.settings(), "m").unwrap();
+    assert_eq!(selected, json!({"analysis": {"squares": {"count": 10}}}));
     let late = &library.analyses()[0];
     assert_eq!(late.declaration().kind, Kind::Metric);
     assert!(late.declaration().needs.only_in_a_study());

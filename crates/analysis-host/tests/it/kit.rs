@@ -9,7 +9,7 @@ use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatchReader;
 use serde_json::{Value, json};
 use waycairn_analysis_host::{
-    AnalysisHost, DType, ForeignAnalysis, HostError, Library, NodeInfo, OwnedTensor, TensorView,
+    AnalysisHost, DType, ForeignAnalysis, HostError, Library, NodeInfo, OwnedTensor, ProductData, TensorView,
 };
 
 /// The library of a plugin that this crate names as a dependency for its tests: cargo builds it before the test,
@@ -69,17 +69,73 @@ impl FakeHost {
 
     /// The host itself borrows its views.
     pub fn with<R>(&self, body: impl FnOnce(&dyn AnalysisHost) -> R) -> R {
-        let node = Node { host: self, views: self.views() };
+        let node = Node { host: self, views: self.views(), study: None };
         body(&node)
+    }
+
+    /// As [`FakeHost::with`], in a study.
+    pub fn with_study<R>(&self, study: Study, body: impl FnOnce(&dyn AnalysisHost) -> R) -> R {
+        let node = Node { host: self, views: self.views(), study: Some(study) };
+        body(&node)
+    }
+}
+
+/// A study with one product and one function.
+pub struct Study {
+    scores: Vec<u8>,
+}
+
+impl Study {
+    pub fn new() -> Self {
+        Self { scores: [10.0_f64, 20.0].iter().flat_map(|value| value.to_le_bytes()).collect() }
     }
 }
 
 struct Node<'a> {
     host: &'a FakeHost,
     views: Vec<TensorView<'a>>,
+    study: Option<Study>,
 }
 
 impl AnalysisHost for Node<'_> {
+    fn product(&self, name: &str) -> Result<ProductData<'_>, HostError> {
+        match &self.study {
+            Some(study) if name == "sound" => Ok(ProductData {
+                key: "ab".to_owned(),
+                metadata: json!({"rows": 1}),
+                arrays: vec![TensorView::new("scores", DType::F64, &[2], &study.scores)?],
+                json: vec![("about".to_owned(), "\"text\"".to_owned())],
+            }),
+            _ => Err(HostError::unavailable(format!(
+                "there is no product `{name}` here: products belong to a study; run this analysis in one"
+            ))),
+        }
+    }
+
+    fn call(&self, function: &str, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError> {
+        match &self.study {
+            Some(_) if function == "double" => {
+                let doubled: Vec<f32> =
+                    inputs[0].view().iter_f64()?.map(|value| 2.0 * value as f32).collect();
+                Ok(vec![OwnedTensor::from_f32("doubled", inputs[0].shape().to_vec(), &doubled)?])
+            }
+            _ => Err(HostError::unavailable(format!("this experiment has no function `{function}`"))),
+        }
+    }
+
+    fn study(&self) -> Value {
+        match self.study {
+            Some(_) => json!({
+                "training": {"problem": {"dimension": 2}, "seed": 7}, "analysis": {"x": {}}, "member": "uniform",
+            }),
+            None => Value::Null,
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.study.is_some()
+    }
+
     fn node(&self) -> NodeInfo {
         NodeInfo { name: "run".into(), nonce: "00ff".into(), seq: 2, address: "the-address".into() }
     }

@@ -13,5 +13,6 @@
 mod authors;
 mod discover;
 mod kit;
+mod product;
 mod refuse;
 mod run;
