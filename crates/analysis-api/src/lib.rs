@@ -13,6 +13,7 @@ pub mod export;
 pub mod host;
 mod json;
 mod product;
+mod random;
 mod scalar;
 mod sources;
 mod stream;
@@ -28,11 +29,13 @@ pub use crate::dtype::DType;
 pub use crate::element::Element;
 pub use crate::error::{AnalysisError, ContextError, ErrorKind, Failure};
 pub use crate::product::{Checked, Product, ProductDeclaration, ProductNeeds, Study};
+pub use crate::random::{Stream, stream};
 pub use crate::scalar::Scalar;
 pub use crate::sources::Sources;
 pub use crate::stream::{ArrowStream, Column, ColumnValues};
 pub use crate::view::{OwnedTensor, TensorView, Tensors, Values};
 
-// A plugin needs no dependency but this one: semver of these two is part of this crate's.
+// A plugin needs no dependency but this one: semver of these three is part of this crate's.
+pub use rand_chacha::rand_core;
 pub use serde;
 pub use serde_json;
