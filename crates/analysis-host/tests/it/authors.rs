@@ -61,6 +61,12 @@ fn build() -> Authors {
     put(&root.join("modern/Cargo.toml"), &plugin_manifest("modern", &api));
     put(&root.join("modern/src/lib.rs"), MODERN);
 
+    // The guide's plugin of a study, as it stands there.
+    let guide = fs::read_to_string(workspace.join("docs/plugins.md")).unwrap();
+    let example = guide.split("```rust\n").find(|block| block.contains("impl Product for")).unwrap();
+    put(&root.join("guide/Cargo.toml"), &plugin_manifest("guide", &api));
+    put(&root.join("guide/src/lib.rs"), example.split_once("```").unwrap().0);
+
     // The next minor version: a field after the last prefix field, and a method with a default.
     let newer = root.join("newer-api");
     copy_api(&api, &newer, "1.2.0");
@@ -158,6 +164,7 @@ fn build() -> Authors {
         "first",
         "first-host",
         "modern",
+        "guide",
         "newer",
         "newer-host",
         "changed",

@@ -352,6 +352,32 @@ fn what_a_builder_may_not_have_is_refused_and_an_end_is_told() {
     assert!(refused("cancelled").ends_with("cancelled"));
 }
 
+#[test]
+fn the_guides_plugin_of_a_study_builds_the_same_walks_on_any_number_of_threads() {
+    let library = Library::open(&crate::authors::authors().library("guide")).unwrap();
+    let walks = &library.products()[0];
+    let analysis = library.resolve_settings(&json!({"walks": {"count": 10, "steps": 3}})).unwrap();
+    let selected = walks.select(&json!({}), &analysis, "m").unwrap();
+    assert!(walks.check(&selected).unwrap().errors.is_empty());
+    assert_eq!(walks.estimate(&selected).unwrap(), json!({"bytes": 240}));
+    let values = doubles();
+    let making = Making::new(selected, &values);
+    walks.build(&making).unwrap();
+    let mut stream = waycairn_analysis_api::stream(2026, "walks", None);
+    let mut expected = Vec::new();
+    for _ in 0..10 {
+        let mut place = 0.0;
+        expected.extend((0..3).map(|_| {
+            place = place + stream.uniform() - 0.5;
+            place
+        }));
+    }
+    assert_eq!(making.doubles("walks"), expected);
+    assert_eq!(making.metadata.borrow()["count"], json!(10));
+    let kinds: Vec<Kind> = library.analyses().iter().map(|analysis| analysis.declaration().kind).collect();
+    assert_eq!(kinds, [Kind::Metric, Kind::Plot]);
+}
+
 fn studied(name: &str, mode: &str) -> Result<waycairn_analysis_host::Outputs, RunError> {
     let analysis = analysis(&hostile(), name);
     let settings = json!({ "mode": mode });
