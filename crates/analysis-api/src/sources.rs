@@ -53,8 +53,8 @@ impl Serialize for Sources {
 /// Embeds source files of the crate that calls it: their paths in the package's folder.
 ///
 /// ```
-/// # use waycairn_analysis_api::{Sources, sources};
-/// const SOURCES: Sources = sources!["src/lib.rs", "src/dtype.rs"];
+/// # use waycairn_analysis_api::Sources;
+/// const SOURCES: Sources = waycairn_analysis_api::sources!["src/lib.rs", "src/dtype.rs"];
 /// assert!(SOURCES.digests().contains_key("waycairn-analysis-api/src/dtype.rs"));
 /// ```
 #[macro_export]
