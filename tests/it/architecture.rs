@@ -22,7 +22,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "waycairn-study",
-        &["waycairn-train", "waycairn-cache", "waycairn-store", "waycairn-dag", "waycairn-durable"],
+        &[
+            "waycairn-train",
+            "waycairn-cache",
+            "waycairn-store",
+            "waycairn-dag",
+            "waycairn-durable",
+            "waycairn-analysis-host",
+        ],
     ),
     (
         "waycairn-cli",

@@ -76,6 +76,7 @@ fn every_example_of_every_help_text_runs() {
     let settings = "[base]\nsteps = 2\nmodel = { layers = 1, heads = 1, width = 8 }\ndata = { context = 8 }\n\
                     [profiles.small]\noutput = 'outputs/small'\n[profiles.full]\nlearning_rate = 0.1\n";
     std::fs::write(study.path().join("settings_training.toml"), settings).expect("settings");
+    std::fs::write(study.path().join("settings_analysis.toml"), "[base]\n").expect("settings");
     done(study.path(), "waycairn train");
     done(study.path(), "waycairn train --profile small");
     done(study.path(), "waycairn pin gpt.baseline.r0");
@@ -97,7 +98,7 @@ fn every_example_of_every_help_text_runs() {
     for example in found {
         let training = example.starts_with("waycairn train ");
         let words: Vec<&str> = example.split(' ').collect();
-        let of_study = ["plan", "why", "verify", "history", "pin", "gc"].contains(&words[1])
+        let of_study = ["plan", "run", "why", "verify", "history", "pin", "gc"].contains(&words[1])
             || example.contains("--profile");
         let from = match () {
             () if of_study => &study,

@@ -9,6 +9,7 @@ mod help;
 mod plugins;
 mod python;
 mod resume;
+mod study;
 mod tour;
 
 use std::{collections::BTreeSet, path::Path, sync::OnceLock};

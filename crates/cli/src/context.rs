@@ -13,6 +13,7 @@ use crate::error::CliError;
 use crate::failure;
 use crate::number::plural;
 use crate::output::Destination;
+use crate::progress;
 use crate::root::{self, Root};
 use crate::table::{Grid, printable, shortened};
 use crate::terminal::Terminal;
@@ -34,6 +35,15 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// The request to stop, listened for from now on at the latest: words before the command hide it until they are
+    /// understood.
+    pub(crate) fn listen(&self) -> Result<Stop, CliError> {
+        match &self.stop {
+            Some(stop) => Ok(stop.clone()),
+            None => Stop::on_signals(progress::stopped_early, progress::stopping).map_err(CliError::system),
+        }
+    }
+
     /// The root that a command reads, or attaches to.
     pub(crate) fn root_to_read(&self) -> Root {
         root::for_reader(self.named_root(), &self.here)

@@ -83,6 +83,24 @@ pub enum SettingsError {
         /// The profiles that it has.
         known: Vec<String>,
     },
+    /// A plugin that the settings name, or the command line, is refused.
+    #[error("`{}`: {what}", path.display())]
+    Plugin {
+        /// The settings file.
+        path: PathBuf,
+        /// The plugin and what is wrong with it.
+        what: String,
+    },
+    /// A section does not fit the analysis or the library that it is for.
+    #[error("`{}` line {line}: {what}", path.display())]
+    Section {
+        /// The file.
+        path: PathBuf,
+        /// The line of the section, or of what stands nearest above it.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
     /// The experiment refuses the settings of one configuration.
     #[error("`{}` line {line}: {configuration}", path.display())]
     Refused {
@@ -114,6 +132,7 @@ impl SettingsError {
                 "add `[profiles.NAME]` to it, or leave `--profile` out".to_owned()
             }
             Self::UnknownProfile { known, .. } => format!("its profiles are {}", known.join(", ")),
+            Self::Plugin { .. } | Self::Section { .. } => "list what is found with `waycairn plugins`".to_owned(),
             Self::Refused { source, .. } => return source.next(),
         })
     }
@@ -126,6 +145,12 @@ pub enum StudyError {
     /// The settings cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// Products, metrics or plots that cannot be planned or were not built.
+    #[error("{what}")]
+    Products {
+        /// What is wrong.
+        what: String,
+    },
     /// Configurations are over a limit; nothing was written.
     #[error("{} of {of} configurations are refused: {}", refusals.len(), refusals.join("; "))]
     OverLimit {

@@ -1,22 +1,23 @@
 //! One launch of a study: every run is trained or found, and then the root holds this launch's results.
 
-use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::json;
-use waycairn_cache::{Cache, CacheOptions, How, Waiting};
+use waycairn_cache::{Cache, CacheOptions, EntryName, How, Waiting};
 use waycairn_durable::{
     FileLock, Holder, LockError, create_dir_all, ensure_format, remove_dir_all, remove_file, time,
 };
 use waycairn_train::{Description, Event, Experiments, Stop, TrainRequest};
 
+use crate::analysis::{ANALYSIS_FILE, AnalysisSettings};
 use crate::error::StudyError;
 use crate::lease::Lease;
 use crate::model::{self, MODEL};
-use crate::plan::{Plan, PlannedRun, chain, reasons};
+use crate::plan::{Plan, PlannedRun, ProductState, chain, reasons};
 use crate::record::{
     self, ARTIFACTS, ArtifactsFile, Outside, RECORD_VERSION, RUN, Reference, RunFile, RunState, STATUS,
     StatusFile,
@@ -24,6 +25,7 @@ use crate::record::{
 use crate::settle;
 use crate::source;
 use crate::training::{TRAINING_FILE, Training};
+use crate::tree::Document;
 
 /// How a launch goes about its runs.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +37,26 @@ pub struct LaunchOptions {
     pub worker: Option<(u32, u32)>,
     /// The command line, for `job.json`.
     pub command_line: Vec<String>,
+}
+
+/// What a launch does with each run.
+#[derive(Clone, Copy, Debug)]
+pub enum Stages<'a> {
+    /// Trains it, or finds its model, and lets its analysis begin anew.
+    Train,
+    /// Computes its metrics and plots; it has to be trained.
+    Analyze(&'a AnalysisSettings),
+    /// Both.
+    Run(&'a AnalysisSettings),
+}
+
+impl<'a> Stages<'a> {
+    pub(crate) fn analysis(self) -> Option<&'a AnalysisSettings> {
+        match self {
+            Self::Train => None,
+            Self::Analyze(settings) | Self::Run(settings) => Some(settings),
+        }
+    }
 }
 
 /// Something that happened in a launch.
@@ -52,6 +74,13 @@ pub enum StudyEvent<'a> {
     },
     /// Something happened in a run's training.
     Train(&'a Event<'a>),
+    /// A product was built.
+    Product {
+        /// Its kind.
+        product: &'a str,
+        /// How long it took.
+        seconds: f64,
+    },
     /// Something that a user should know.
     Notice(&'a str),
 }
@@ -78,6 +107,8 @@ pub struct ProductReport {
     pub status: &'static str,
     /// How long it took.
     pub seconds: f64,
+    /// What was estimated that building it takes.
+    pub estimate: serde_json::Value,
 }
 
 /// One run of a launch.
@@ -87,7 +118,7 @@ pub struct RunReport {
     pub path: String,
     /// The address of its last node.
     pub node: Option<String>,
-    /// `trained`, `failed`, or `elsewhere` where another worker has it.
+    /// `trained`, `analyzed`, `failed`, or `elsewhere` where another worker has it.
     pub status: &'static str,
 }
 
@@ -96,13 +127,18 @@ pub(crate) struct Launch<'a> {
     pub(crate) experiments: &'a Experiments,
     pub(crate) training: &'a Training,
     pub(crate) options: &'a LaunchOptions,
+    pub(crate) stages: Stages<'a>,
     pub(crate) stop: &'a Stop,
     pub(crate) started: i64,
     /// The archive of the sources, once it was needed.
     source: OnceCell<String>,
+    /// The one of the analysis.
+    analysis_source: OnceCell<String>,
+    /// The cache entries that the analyses of its runs used.
+    pub(crate) used: RefCell<BTreeSet<EntryName>>,
 }
 
-/// Trains every run of a study, or finds its model, and then makes the root hold this training's runs alone.
+/// Launches a study: does the stages of every run, and then makes the root hold this training's runs alone.
 ///
 /// The same settings again do nothing. A launch that fails or is interrupted deletes nothing, and the next one goes on
 /// where it stopped.
@@ -115,23 +151,37 @@ pub(crate) struct Launch<'a> {
 /// # Durability
 ///
 /// What the report names survives a loss of power.
-pub fn train(
+pub fn launch(
     experiments: &Experiments,
     training: &Training,
+    stages: Stages<'_>,
     options: &LaunchOptions,
     stop: &Stop,
     observe: &mut dyn FnMut(&StudyEvent<'_>),
 ) -> Result<LaunchReport, StudyError> {
     let started = time::now_nanos();
     let plan = Plan::new(experiments, training)?;
+    if let Some(analysis) = stages.analysis() {
+        plan.check(analysis, training)?;
+    }
     ensure_format(&training.output).map_err(waycairn_train::TrainError::from)?;
     let lease = Lease::join(&training.output, training.digest(), announce)?;
     // Whoever waits for the root is ended by a signal at once; from here on a stop is one in good order.
     stop.begin();
-    let launch = Launch { experiments, training, options, stop, started, source: OnceCell::new() };
+    let launch = Launch {
+        experiments,
+        training,
+        options,
+        stages,
+        stop,
+        started,
+        source: OnceCell::new(),
+        analysis_source: OnceCell::new(),
+        used: RefCell::default(),
+    };
     let mut report = launch.runs(&plan, observe)?;
     if let Some(alone) = lease.leave(announce)? {
-        report.removed = settle::training(&launch, &plan, &alone)?;
+        report.removed = settle::settle(&launch, &plan, &alone)?;
     }
     Ok(report)
 }
@@ -141,7 +191,7 @@ fn announce(holder: &Holder) {
 }
 
 impl Launch<'_> {
-    fn cache(&self) -> Result<Cache, StudyError> {
+    pub(crate) fn cache(&self) -> Result<Cache, StudyError> {
         let announce = |waiting: &Waiting<'_>| tracing::warn!("{waiting}");
         let options =
             CacheOptions { announce: Some(std::sync::Arc::new(announce)), ..CacheOptions::default() };
@@ -170,8 +220,8 @@ impl Launch<'_> {
                 return Err(StudyError::Stopped { done: done.len(), of });
             }
             match self.run(&cache, run, observe) {
-                Ok((product, ran)) => {
-                    report.products.extend(product);
+                Ok((products, ran)) => {
+                    report.products.extend(products);
                     done.insert(index, ran);
                 }
                 Err(StudyError::Stopped { .. }) => return Err(StudyError::Stopped { done: done.len(), of }),
@@ -191,19 +241,54 @@ impl Launch<'_> {
         if failed.is_empty() { Ok(report) } else { Err(StudyError::Runs { failed, of }) }
     }
 
-    /// Trains one run, or finds its model.
+    /// Does the stages of one run.
     fn run(
         &self,
         cache: &Cache,
         run: &PlannedRun,
         observe: &mut dyn FnMut(&StudyEvent<'_>),
-    ) -> Result<(Option<ProductReport>, RunReport), StudyError> {
-        let root = &self.training.output;
+    ) -> Result<(Vec<ProductReport>, RunReport), StudyError> {
         let path = run.job.folder.display().to_string();
         let Some(_claim) = self.claim(run)? else {
-            return Ok((None, RunReport { path, node: None, status: "elsewhere" }));
+            return Ok((Vec::new(), RunReport { path, node: None, status: "elsewhere" }));
         };
-        let folder = root.join(&run.job.folder);
+        let (mut products, mut node) = (Vec::new(), None);
+        if let Stages::Analyze(_) = self.stages {
+            if run.state != ProductState::Hit {
+                return Err(StudyError::NotFound {
+                    what: format!("`{}` of {} has not been trained", run.label, run.job.member),
+                    next: "train the study first: `waycairn train`, or `waycairn run` for both".to_owned(),
+                });
+            }
+        } else {
+            let (product, trained) = self.train(cache, run, observe)?;
+            products.push(product);
+            node = trained;
+        }
+        let status = match self.stages.analysis() {
+            None => "trained",
+            Some(settings) => {
+                let analyzed = self.analyze(settings, run, observe)?;
+                products.extend(analyzed.products);
+                self.used.borrow_mut().extend(analyzed.entries);
+                "analyzed"
+            }
+        };
+        if node.is_none() {
+            let folder = self.training.output.join(&run.job.folder);
+            node = record::read::<RunFile>(&folder.join(RUN))?.and_then(|file| file.node);
+        }
+        Ok((products, RunReport { path, node, status }))
+    }
+
+    /// Trains one run, or finds its model.
+    fn train(
+        &self,
+        cache: &Cache,
+        run: &PlannedRun,
+        observe: &mut dyn FnMut(&StudyEvent<'_>),
+    ) -> Result<(ProductReport, Option<String>), StudyError> {
+        let folder = self.training.output.join(&run.job.folder);
         let begin = Instant::now();
         // What is there may be damaged, which is an error here as everywhere.
         let found = matches!(cache.get(&run.recipe)?, waycairn_cache::Lookup::Hit(_));
@@ -235,10 +320,19 @@ impl Launch<'_> {
         let node = built.artifact.metadata().get("node").and_then(|node| node.as_str()).map(str::to_owned);
         let seconds = begin.elapsed().as_secs_f64();
         self.end(run, &folder, &built.artifact, node.clone(), (!found).then_some(seconds))?;
+        if found && let Stages::Train = self.stages {
+            start_over(&folder)?;
+        }
         let status = if built.how == How::Hit { "hit" } else { "built" };
         let key = run.key.digest().to_string();
-        let product = ProductReport { product: MODEL.to_owned(), key, status, seconds };
-        Ok((Some(product), RunReport { path, node, status: "trained" }))
+        let product = ProductReport {
+            product: MODEL.to_owned(),
+            key,
+            status,
+            seconds,
+            estimate: json!(run.description.estimate),
+        };
+        Ok((product, node))
     }
 
     /// Takes a run, so that no other worker does; `None` if one has it.
@@ -322,18 +416,36 @@ impl Launch<'_> {
         })
     }
 
+    /// The archive of the sources and settings of the analysis of this launch.
+    pub(crate) fn analysis_source(
+        &self,
+        settings: &AnalysisSettings,
+        run: &PlannedRun,
+    ) -> Result<String, StudyError> {
+        if let Some(name) = self.analysis_source.get() {
+            return Ok(name.clone());
+        }
+        let texts = [(TRAINING_FILE, &self.training.document), (ANALYSIS_FILE, &settings.document)];
+        let further = self.further(&run.description, &texts);
+        let name = source::archive(self.training.output(), &further)?;
+        Ok(self.analysis_source.get_or_init(|| name).clone())
+    }
+
+    fn further(&self, description: &Description, texts: &[(&str, &Document)]) -> BTreeMap<String, Vec<u8>> {
+        let own =
+            description.sources.iter().map(|(name, bytes)| (format!("experiment/{name}"), bytes.to_owned()));
+        let texts = texts
+            .iter()
+            .map(|(name, document)| (format!("settings/{name}"), document.text.clone().into_bytes()));
+        own.chain(texts).collect()
+    }
+
     /// The archive of the sources and settings of this launch; it is written when the first run needs it.
     fn source(&self, description: &Description) -> Result<String, StudyError> {
         if let Some(name) = self.source.get() {
             return Ok(name.clone());
         }
-        let document = &self.training.document;
-        let mut further: BTreeMap<String, Vec<u8>> = description
-            .sources
-            .iter()
-            .map(|(name, bytes)| (format!("experiment/{name}"), bytes.to_owned()))
-            .collect();
-        further.insert(format!("settings/{TRAINING_FILE}"), document.text.clone().into_bytes());
+        let further = self.further(description, &[(TRAINING_FILE, &self.training.document)]);
         let name = source::archive(self.training.output(), &further)?;
         Ok(self.source.get_or_init(|| name).clone())
     }

@@ -22,11 +22,15 @@
 //! - `STUDY-3`: launches of one settings digest alone work in a root at a time, with any number of workers, and each run
 //!   is one worker's.
 
+mod analysis;
+mod analyze;
 mod collect;
 mod error;
+mod graph;
 mod init;
 mod launch;
 mod lease;
+mod making;
 mod model;
 mod plan;
 mod record;
@@ -36,10 +40,12 @@ mod training;
 mod tree;
 mod verify;
 
+pub use analysis::{ANALYSIS_FILE, AnalysisSettings};
+pub use analyze::{AnalysisFile, AnalysisState, ResultOf};
 pub use collect::{collect, entries_named, plan_collection};
 pub use error::{SettingsError, StudyError};
 pub use init::init;
-pub use launch::{LaunchOptions, LaunchReport, ProductReport, RunReport, StudyEvent, train};
+pub use launch::{LaunchOptions, LaunchReport, ProductReport, RunReport, Stages, StudyEvent, launch};
 pub use plan::{Plan, PlannedRun, ProductState};
 pub use record::{ArtifactsFile, Outside, RecordedRun, Reference, RunFile, RunState, StatusFile};
 pub use training::{Change, Configuration, Job, Runtime, TRAINING_FILE, Training};

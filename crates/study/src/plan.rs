@@ -6,7 +6,9 @@ use serde::Serialize;
 use waycairn_cache::{Backend, Cache, EntryName, Key, Lookup, Recipe, Why};
 use waycairn_train::{Description, Experiments, describe};
 
+use crate::analysis::AnalysisSettings;
 use crate::error::StudyError;
+use crate::graph::Graph;
 use crate::model;
 use crate::training::{Job, Training};
 
@@ -77,6 +79,34 @@ impl Plan {
             return Err(StudyError::OverLimit { refusals, of: training.configurations.len() });
         }
         Ok(Self { runs })
+    }
+
+    /// Works out the products of every run for an analysis, and refuses the whole where one may not be built.
+    ///
+    /// # Errors
+    ///
+    /// [`StudyError::OverLimit`] with the reasons of each configuration; [`StudyError::Products`] for a product that there is
+    /// not, and for a circle.
+    pub fn check(&self, settings: &AnalysisSettings, training: &Training) -> Result<(), StudyError> {
+        let mut refusals: Vec<String> = Vec::new();
+        for run in &self.runs {
+            let graph = Graph::new(settings, training.experiment(), run)?;
+            for needed in &graph.products {
+                for warning in &needed.warnings {
+                    tracing::warn!(configuration = run.label, product = needed.recipe.product, "{warning}");
+                }
+                for error in &needed.errors {
+                    let refusal = format!("`{}`: `{}`: {error}", run.label, needed.recipe.product);
+                    if !refusals.contains(&refusal) {
+                        refusals.push(refusal);
+                    }
+                }
+            }
+        }
+        if refusals.is_empty() {
+            return Ok(());
+        }
+        Err(StudyError::OverLimit { refusals, of: training.configurations.len() })
     }
 
     /// Says why the models of the runs are missing, where they are: which field of each recipe differs from the nearest

@@ -20,6 +20,8 @@ pub(crate) const RECORD_VERSION: u64 = 1;
 pub(crate) const RUN: &str = "run.json";
 pub(crate) const STATUS: &str = "status.json";
 pub(crate) const ARTIFACTS: &str = "artifacts.json";
+pub(crate) const ANALYSIS: &str = "analysis.json";
+pub(crate) const METRICS: &str = "metrics.json";
 
 /// What a run is. The authority for its settings: nothing is read out of a folder's name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -16,22 +16,27 @@ use serde_json::json;
 use waycairn_cache::{Cache, GcPolicy, Lookup, Used};
 use waycairn_durable::{Durability, create_dir_all, delete_aside, set_aside, sync_folder, time, write_file};
 
+use crate::analysis::ANALYSIS_FILE;
+use crate::analyze::AnalysisFile;
 use crate::error::StudyError;
-use crate::launch::Launch;
+use crate::launch::{Launch, Stages};
 use crate::lease::Alone;
 use crate::plan::Plan;
-use crate::record::{RecordedRun, RunState, folders};
+use crate::record::{self, RecordedRun, RunState, folders};
 use crate::source;
 use crate::training::TRAINING_FILE;
 
 /// The group of a training's entries in the history.
 const TRAINING_GROUP: &str = "training";
 
+/// The group of the entries of an analysis.
+const ANALYSIS_GROUP: &str = "analysis";
+
 /// What a root of the history keeps: the archives of the sources that its runs name.
 const SOURCES: &str = "sources";
 
 /// Records a training, removes other runs and collects. Returns what was removed; nothing while a run is not trained.
-pub(crate) fn training(launch: &Launch<'_>, plan: &Plan, alone: &Alone) -> Result<Vec<String>, StudyError> {
+pub(crate) fn settle(launch: &Launch<'_>, plan: &Plan, alone: &Alone) -> Result<Vec<String>, StudyError> {
     let training = launch.training;
     let root = training.output();
     let cache = Cache::open(root)?;
@@ -46,12 +51,26 @@ pub(crate) fn training(launch: &Launch<'_>, plan: &Plan, alone: &Alone) -> Resul
         entries: plan.entries()?,
         now,
     });
+    if launch.stages.analysis().is_some() {
+        history.record(Used {
+            digest: training.digest(),
+            label: training.profile().unwrap_or("base"),
+            group: ANALYSIS_GROUP,
+            entries: launch.used.borrow().clone(),
+            now,
+        });
+    }
     history.set_extra(SOURCES, json!(sources));
     if changed(&before, &history) {
         cache.save_history(&history)?;
     }
     let mut removed = other_runs(root, plan)?;
-    copy(&root.join(TRAINING_FILE), training.document.text.as_bytes())?;
+    if !matches!(launch.stages, Stages::Analyze(_)) {
+        copy(&root.join(TRAINING_FILE), training.document.text.as_bytes())?;
+    }
+    if let Some(settings) = launch.stages.analysis() {
+        copy(&root.join(ANALYSIS_FILE), settings.document.text.as_bytes())?;
+    }
     let planned = cache.plan_gc(&history, now, GcPolicy::default(), None)?;
     if planned.removals().next().is_some() {
         let report = planned.execute(&cache, &alone.lock);
@@ -76,6 +95,9 @@ fn sources(cache: &Cache, root: &Path, plan: &Plan) -> Result<Option<BTreeSet<St
         match recorded {
             Some(recorded) if trained && matches!(cache.get(&run.recipe)?, Lookup::Hit(_)) => {
                 sources.insert(recorded.run.source);
+                let analysis =
+                    record::read::<AnalysisFile>(&root.join(&run.job.folder).join(record::ANALYSIS))?;
+                sources.extend(analysis.map(|file| file.source));
             }
             _ => return Ok(None),
         }

@@ -110,6 +110,10 @@ impl Document {
         Ok(Self { path: path.to_owned(), text, default_profile, base, profiles })
     }
 
+    pub(crate) fn has_profile(&self, name: &str) -> bool {
+        self.profiles.contains_key(name)
+    }
+
     /// The base with a profile laid over it, and the profile's name: the one asked for, or the default one, or the
     /// base alone where the file names none.
     pub(crate) fn resolve(&self, profile: Option<&str>) -> Result<(Tree, Option<String>), SettingsError> {

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use waycairn_durable::Digest;
-use waycairn_study::{LaunchOptions, LaunchReport, RecordedRun, StudyError, TRAINING_FILE, Training, verify};
+use waycairn_study::{
+    LaunchOptions, LaunchReport, RecordedRun, Stages, StudyError, TRAINING_FILE, Training, verify,
+};
 use waycairn_train::{Gpt, Stop, experiments};
 
 /// A study of two runs, each of one step and one checkpoint.
@@ -24,7 +26,14 @@ fn launch(root: &Path, rate: &str) -> Result<LaunchReport, StudyError> {
     fs::write(folder.path().join(TRAINING_FILE), settings(rate)).unwrap();
     let experiments = experiments![Gpt];
     let training = Training::read(&experiments, folder.path(), None)?.with_output(root.to_owned());
-    waycairn_study::train(&experiments, &training, &LaunchOptions::default(), &Stop::new(), &mut |_| ())
+    waycairn_study::launch(
+        &experiments,
+        &training,
+        Stages::Train,
+        &LaunchOptions::default(),
+        &Stop::new(),
+        &mut |_| (),
+    )
 }
 
 /// A root with three trainings behind it: a fourth one expires the first.

@@ -1,27 +1,23 @@
 //! Analyses of past nodes: restore, replay, run a plugin, attach. Nothing ticks.
 
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use rayon::prelude::*;
 use serde_json::Value;
 use waycairn_analysis_host::{
-    ForeignAnalysis, HostError, Outputs, Provenance, RunError, ScalarOut,
-    SettingsError as AnalysisSettingsError, TensorView,
+    ForeignAnalysis, Outputs, Provenance, RunError, ScalarOut, SettingsError as AnalysisSettingsError,
 };
 use waycairn_dag::Node;
 use waycairn_durable::SharedLock;
 use waycairn_store::{Attachment, NodeView, ObjectReader, ObjectStore, Scalar, StoreOptions};
 
-use crate::checkpoint::Depth;
 use crate::device::Compute;
 use crate::error::{TrainError, chain};
 use crate::experiment::Experiments;
 use crate::hold::hold;
 use crate::job::new_nonce;
-use crate::past::{PastNode, Texts};
-use crate::restore;
+use crate::past::{self, PastNode, Texts};
 
 /// One launch of analyses.
 #[derive(Clone, Debug)]
@@ -234,38 +230,15 @@ impl Bench<'_> {
         recorded: Option<&Scalar>,
         tasks: &[&'t Task<'_>],
     ) -> Result<Vec<(&'t str, AnalyzeOutcome)>, TrainError> {
-        let checkpoint = restore::open(&self.reader, node, Depth::Weights)?;
-        let damaged = |source| TrainError::Checkpoint {
-            node: node.clone(),
-            older: None,
-            root: self.reader.root().to_owned(),
-            carried: String::new(),
-            source: Box::new(source),
-        };
-        let file = checkpoint.model().map_err(damaged)?;
-        let tensors = file.tensors().map_err(damaged)?;
-        let mut parts: Vec<(&str, Vec<usize>, &str, &[u8])> = tensors
-            .iter()
-            .map(|(name, view)| (name, view.shape().to_vec(), numpy_name(view.dtype()), view.data()))
-            .collect();
-        parts.sort_by_key(|(name, ..)| *name);
-        let views: Result<Vec<TensorView<'_>>, HostError> = parts
-            .iter()
-            .map(|(name, shape, dtype, bytes)| TensorView::with_dtype_name(name, dtype, shape, bytes))
-            .collect();
-        let host = PastNode {
+        let shared = past::Shared {
             experiments: self.experiments,
             compute: &self.compute,
             reader: &self.reader,
             texts: &self.texts,
-            node,
-            parents: self.reader.parents(node)?,
-            checkpoint: &checkpoint,
-            recorded,
-            weights: views,
-            model: OnceCell::new(),
         };
-        Ok(tasks.iter().map(|task| (task.name(), self.task(node, task, &host))).collect())
+        past::with_node(&shared, node, recorded, |host| {
+            tasks.iter().map(|task| (task.name(), self.task(node, task, host))).collect()
+        })
     }
 
     fn task(&self, node: &Node, task: &Task<'_>, host: &PastNode<'_>) -> AnalyzeOutcome {
@@ -274,7 +247,7 @@ impl Bench<'_> {
                 let key = |key: &str| format!("{}/{key}", task.name());
                 let scalars =
                     outputs.scalars.iter().map(|(name, value)| (key(name), scalar(value.clone()))).collect();
-                let attachment = attachment(task, outputs);
+                let attachment = attachment(task.name(), &task.provenance, outputs);
                 let done = AnalyzeOutcome {
                     artifacts: attachment.artifacts.iter().map(|(suffix, _)| suffix.clone()).collect(),
                     files: attachment.files.iter().map(|(name, _)| name.clone()).collect(),
@@ -304,12 +277,18 @@ fn outcome(node: &Node, task: &Task<'_>, status: AnalyzeStatus) -> AnalyzeOutcom
     }
 }
 
-/// Puts the outputs of one run under the analysis's own names, with its provenance.
-fn attachment(task: &Task<'_>, outputs: Outputs) -> Attachment {
-    let name = task.name();
+/// Puts the outputs of one analysis under its own names, with its provenance, as what is attached to a node.
+///
+/// Of a metric every number, truth value and short text is a scalar: `<metric>/<path>`, the path with `/` between its
+/// steps, of an array the index. What is null, and texts above 200 bytes, are left out.
+#[must_use]
+pub fn attachment(name: &str, provenance: &Provenance, outputs: Outputs) -> Attachment {
     let mut attachment = Attachment::default();
-    for (key, value) in task.provenance.fields(name) {
+    for (key, value) in provenance.fields(name) {
         attachment.fields.push((key, value.into()));
+    }
+    if let Some(metric) = &outputs.metric {
+        leaves(name, metric, &mut attachment.fields);
     }
     for (key, value) in outputs.scalars {
         attachment.fields.push((format!("{name}/{key}"), scalar(value)));
@@ -326,6 +305,34 @@ fn attachment(task: &Task<'_>, outputs: Outputs) -> Attachment {
     attachment
 }
 
+/// The longest text of a metric that is recorded as a scalar.
+const SHORT_TEXT: usize = 200;
+
+fn leaves(path: &str, value: &Value, fields: &mut Vec<(String, Scalar)>) {
+    let own = path.to_owned();
+    match value {
+        Value::Null => {}
+        Value::Bool(value) => fields.push((own, (*value).into())),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => fields.push((own, whole.into())),
+            (None, Some(value)) => fields.push((own, value.into())),
+            (None, None) => {}
+        },
+        Value::String(text) if text.len() <= SHORT_TEXT => fields.push((own, text.as_str().into())),
+        Value::String(_) => {}
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                leaves(&format!("{path}/{index}"), item, fields);
+            }
+        }
+        Value::Object(entries) => {
+            for (key, item) in entries {
+                leaves(&format!("{path}/{key}"), item, fields);
+            }
+        }
+    }
+}
+
 fn scalar(value: ScalarOut) -> Scalar {
     match value {
         ScalarOut::Bool(value) => value.into(),
@@ -338,16 +345,16 @@ fn scalar(value: ScalarOut) -> Scalar {
 fn usage(error: AnalysisSettingsError) -> TrainError {
     let list = "list the settings of an analysis with `waycairn plugins`".to_owned();
     match error {
-        AnalysisSettingsError::Unknown { analysis, setting, nearest, known } => TrainError::Usage {
-            what: format!("the analysis `{analysis}` has no setting `{setting}`"),
+        AnalysisSettingsError::Unknown { owner, setting, nearest, known } => TrainError::Usage {
+            what: format!("the {owner} has no setting `{setting}`"),
             why: Some(match known.as_slice() {
                 [] => "it has no settings".to_owned(),
                 known => format!("its settings are `{}`", known.join("`, `")),
             }),
             next: nearest.map_or(list, |name| format!("did you mean `{name}`?")),
         },
-        AnalysisSettingsError::Type { analysis, setting, expected, found } => TrainError::Usage {
-            what: format!("the setting `{setting}` of the analysis `{analysis}` cannot be {found}"),
+        AnalysisSettingsError::Type { owner, setting, expected, found } => TrainError::Usage {
+            what: format!("the setting `{setting}` of the {owner} cannot be {found}"),
             why: Some(format!("it must be {expected}")),
             next: list,
         },
@@ -362,19 +369,6 @@ fn run_error(error: &RunError) -> String {
             chain(error)
         }
         None => chain(error),
-    }
-}
-
-/// The name that NumPy has for a number format.
-fn numpy_name(dtype: safetensors::Dtype) -> &'static str {
-    match dtype {
-        safetensors::Dtype::F64 => "float64",
-        safetensors::Dtype::F32 => "float32",
-        safetensors::Dtype::F16 => "float16",
-        safetensors::Dtype::BF16 => "bfloat16",
-        safetensors::Dtype::I64 => "int64",
-        safetensors::Dtype::I32 => "int32",
-        _ => "other",
     }
 }
 

@@ -105,10 +105,11 @@ pub use experiment::{
 pub use explain::settings;
 pub use export::{ExportFormat, export};
 pub use gpt::{Gpt, GptModel};
-pub use inspect::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze};
+pub use inspect::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze, attachment};
 pub use job::JobError;
 pub use known::recorded_config;
 pub use moments::MomentsError;
+pub use past::at_node;
 pub use progress::{Event, Progress};
 pub use request::{Base, SettingsLayer, Status, TrainReport, TrainRequest};
 pub use run::train;

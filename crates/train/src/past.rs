@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -12,11 +13,12 @@ use waycairn_dag::Node;
 use waycairn_durable::Digest;
 use waycairn_store::{Expr, ObjectReader, Scalar};
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Depth};
 use crate::data::{Batch, Reading, Source, Split, TextData, TrainPlan, Vocabulary, Whole, gather};
 use crate::device::Compute;
-use crate::error::chain;
+use crate::error::{TrainError, chain};
 use crate::experiment::Experiments;
+use crate::hold::hold;
 use crate::learner::Learner;
 use crate::memory;
 use crate::restore::{self, Want};
@@ -63,6 +65,76 @@ pub(crate) struct Restored {
     pub(crate) learner: Box<dyn Learner>,
     /// Rows that it is given at once.
     pub(crate) rows: usize,
+}
+
+/// What the nodes of one launch share.
+pub(crate) struct Shared<'a> {
+    pub(crate) experiments: &'a Experiments,
+    pub(crate) compute: &'a Compute,
+    pub(crate) reader: &'a ObjectReader,
+    pub(crate) texts: &'a Texts,
+}
+
+/// Opens a past node for a while: its weights are mapped, everything else is made when it is asked for. `recorded` is
+/// what training recorded as `data/batch_sha256`.
+pub(crate) fn with_node<R>(
+    shared: &Shared<'_>,
+    node: &Node,
+    recorded: Option<&Scalar>,
+    body: impl FnOnce(&PastNode<'_>) -> R,
+) -> Result<R, TrainError> {
+    let checkpoint = restore::open(shared.reader, node, Depth::Weights)?;
+    let damaged = |source| TrainError::Checkpoint {
+        node: node.clone(),
+        older: None,
+        root: shared.reader.root().to_owned(),
+        carried: String::new(),
+        source: Box::new(source),
+    };
+    let file = checkpoint.model().map_err(damaged)?;
+    let tensors = file.tensors().map_err(damaged)?;
+    let mut parts: Vec<(&str, Vec<usize>, &str, &[u8])> = tensors
+        .iter()
+        .map(|(name, view)| (name, view.shape().to_vec(), numpy_name(view.dtype()), view.data()))
+        .collect();
+    parts.sort_by_key(|(name, ..)| *name);
+    let views: Result<Vec<TensorView<'_>>, HostError> = parts
+        .iter()
+        .map(|(name, shape, dtype, bytes)| TensorView::with_dtype_name(name, dtype, shape, bytes))
+        .collect();
+    let host = PastNode {
+        experiments: shared.experiments,
+        compute: shared.compute,
+        reader: shared.reader,
+        texts: shared.texts,
+        node,
+        parents: shared.reader.parents(node)?,
+        checkpoint: &checkpoint,
+        recorded,
+        weights: views,
+        model: OnceCell::new(),
+    };
+    Ok(body(&host))
+}
+
+/// Opens a past node for analyses and products of a caller's own. The clock does not move, and nothing is written.
+///
+/// # Errors
+///
+/// [`TrainError`] for a node whose checkpoint is not there or damaged, and for a device that cannot be used.
+pub fn at_node<R>(
+    experiments: &Experiments,
+    root: &Path,
+    node: &Node,
+    device: &str,
+    body: impl FnOnce(&dyn AnalysisHost) -> R,
+) -> Result<R, TrainError> {
+    let (compute, reader) = (Compute::choose(device)?, ObjectReader::open(root)?);
+    let view = reader.node(node)?;
+    let recorded = view.as_ref().and_then(|view| view.fields.get("data/batch_sha256"));
+    let _hold = hold(root, node)?;
+    let shared = Shared { experiments, compute: &compute, reader: &reader, texts: &Texts::default() };
+    with_node(&shared, node, recorded, |host| body(host))
 }
 
 impl PastNode<'_> {
@@ -224,5 +296,18 @@ impl AnalysisHost for PastNode<'_> {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let table = query.batches(&keys).map_err(|error| HostError::failed(chain(&error)))?;
         Ok(table.into_reader())
+    }
+}
+
+/// The name that NumPy has for a number format.
+fn numpy_name(dtype: safetensors::Dtype) -> &'static str {
+    match dtype {
+        safetensors::Dtype::F64 => "float64",
+        safetensors::Dtype::F32 => "float32",
+        safetensors::Dtype::F16 => "float16",
+        safetensors::Dtype::BF16 => "bfloat16",
+        safetensors::Dtype::I64 => "int64",
+        safetensors::Dtype::I32 => "int32",
+        _ => "other",
     }
 }

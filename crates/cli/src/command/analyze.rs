@@ -10,13 +10,14 @@ use waycairn_train::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze};
 
 use crate::args::NODE_HELP;
 use crate::command::plugins::{PluginPlaces, nothing_found};
+use crate::command::study::{self, Stage, StudyPlace, Workers};
 use crate::command::train::assignment;
 use crate::context::Context;
 use crate::count;
 use crate::error::{CliError, Exit, one_line};
 use crate::failure;
 use crate::number::plural;
-use crate::output::{Format, RowOutput};
+use crate::output::{Format, RowOutput, Shape};
 use crate::rows::{self, Columns};
 use crate::table::{Grid, printable};
 use crate::value::Value;
@@ -28,6 +29,10 @@ Examples:
   waycairn analyze --plugin target/release/libwaycairn_summary.so --at shakespeare:999
   waycairn analyze --plugin target/release/libwaycairn_summary.so --where 'val/loss < 2.8' --run shakespeare
   waycairn analyze --plugin target/release/libwaycairn_summary.so --every 500 --run shakespeare --force
+  waycairn analyze --profile small
+
+Without --plugin, --plugin-dir, --at, --where, --every and --latest it is a study that is analyzed: the metrics and plots
+of settings_analysis.toml, for every run of settings_training.toml; they have to be trained.
 
 Nothing is trained and no clock moves. What the same analysis has attached with the same settings before is
 skipped. Analyses are looked for as `waycairn plugins` does. With --plugin or --plugin-dir, all analyses found
@@ -61,12 +66,23 @@ pub(crate) struct AnalyzeArgs {
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(super) device: String,
     #[command(flatten)]
+    pub(super) study: StudyPlace,
+    #[command(flatten)]
+    pub(super) workers: Workers,
+    #[command(flatten)]
     pub(super) output: RowOutput,
+}
+
+impl AnalyzeArgs {
+    /// Whether nodes are meant, and not a study.
+    fn is_of_nodes(&self) -> bool {
+        self.which.is_given() || !self.places.is_empty() || self.analysis.is_some()
+    }
 }
 
 /// Which nodes are analyzed: one way of saying it, and only one.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(required = false, multiple = false)]
 pub(crate) struct Which {
     /// Analyze this node; may be repeated
     #[arg(long, value_name = "NODE", help_heading = "Which nodes")]
@@ -83,6 +99,12 @@ pub(crate) struct Which {
     latest: bool,
 }
 
+impl Which {
+    fn is_given(&self) -> bool {
+        !self.at.is_empty() || self.filter.is_some() || self.every.is_some() || self.latest
+    }
+}
+
 /// The field that counts the optimizer steps of a run, those of its base included.
 const STEP: &str = "train/step";
 
@@ -90,6 +112,17 @@ const STEP: &str = "train/step";
 const FIXED: &[&str] = &["node", "analysis", "status", "artifacts", "scalars", "files", "error"];
 
 pub(crate) fn run(args: AnalyzeArgs, context: &Context) -> Result<Exit, CliError> {
+    if !args.is_of_nodes() {
+        let format = match args.output.format() {
+            Format::Json | Format::Jsonl => Shape::Json,
+            _ => Shape::Table,
+        };
+        return study::launch(&args.study, &args.workers, Stage::Analyze, &args.places, format, context);
+    }
+    if !args.which.is_given() {
+        return Err(CliError::usage("nothing says which nodes to analyze")
+            .next("add `--at NODE`, `--where EXPR`, `--every K` or `--latest`"));
+    }
     let reader = context.reader()?;
     let analyses = analyses(&args, context)?;
     let at = nodes(&args, context, &reader)?;
@@ -206,6 +239,19 @@ fn analyses(args: &AnalyzeArgs, context: &Context) -> Result<Vec<ForeignAnalysis
         None => all(&found),
     };
     match chosen {
+        Ok(chosen)
+            if args.analysis.is_none()
+                && chosen.iter().any(|one| !one.declaration().needs.only_in_a_study())
+                && chosen.iter().any(|one| one.declaration().needs.only_in_a_study()) =>
+        {
+            // They were not asked for, and have no answer here.
+            let (left, chosen): (Vec<_>, Vec<_>) =
+                chosen.into_iter().partition(|one| one.declaration().needs.only_in_a_study());
+            for one in left {
+                context.note(&format!("`{}` is left out: it belongs to a study", one.declaration().name));
+            }
+            Ok(chosen.into_iter().cloned().collect())
+        }
         Ok(chosen) if chosen.is_empty() => {
             Err(nothing_found("there is no analysis to run", &discovery, context))
         }

@@ -13,6 +13,7 @@ mod pin;
 mod plan;
 mod plugins;
 mod query;
+mod run;
 mod sample;
 mod settings;
 mod show;
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     Artifact(artifact::ArtifactArgs),
     Sample(sample::SampleArgs),
     Export(export::ExportArgs),
+    Run(run::RunArgs),
     Init(init::InitArgs),
     Why(why::WhyArgs),
     Verify(verify::VerifyArgs),
@@ -91,6 +93,7 @@ impl Command {
             Self::Sample(args) => sample::run(args, context).map(|()| Exit::Done),
             Self::Export(args) => export::run(&args, context).map(|()| Exit::Done),
             Self::Plan(args) => plan::run(&args, context).map(|()| Exit::Done),
+            Self::Run(args) => run::run(&args, context),
             Self::Init(args) => init::run(&args, context).map(|()| Exit::Done),
             Self::Why(args) => why::run(&args, context).map(|()| Exit::Done),
             Self::Verify(args) => verify::run(&args, context),

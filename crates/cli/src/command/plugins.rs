@@ -14,7 +14,7 @@ use crate::table::{Grid, printable};
 use crate::value::Value;
 
 /// Where plugins are looked for.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PluginPlaces {
     /// Load this plugin library; may be repeated
     #[arg(long = "plugin", value_name = "FILE")]
@@ -45,6 +45,11 @@ pub(crate) struct PluginsArgs {
 const FIXED: &[&str] = &["name", "version", "api", "file", "sha256", "status", "reason"];
 
 impl PluginPlaces {
+    /// Whether no place is named.
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.folders.is_empty()
+    }
+
     /// Everything that is to be looked at, in the documented order.
     pub(super) fn discovery(&self, context: &Context) -> Discovery {
         let mut default_dirs = context.environment.plugin_path.clone();

@@ -1,16 +1,25 @@
 //! What the commands of studies share: where the settings are, which root they mean, and what is seen meanwhile.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
-use waycairn_study::{Plan, StudyEvent, TRAINING_FILE, Training};
+use waycairn_study::{
+    AnalysisSettings, LaunchOptions, LaunchReport, Plan, Stages, StudyError, StudyEvent, TRAINING_FILE,
+    Training,
+};
 use waycairn_train::Progress as _;
 
+use crate::command::plugins::PluginPlaces;
+use crate::command::train::quoted;
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 use crate::failure;
+use crate::number::{self, plural};
+use crate::output::{Destination, Shape};
 use crate::progress::Watch;
 use crate::table::printable;
+use crate::value::Value;
 
 /// Which settings a study has.
 #[derive(Debug, Clone, Default, Args)]
@@ -64,13 +73,135 @@ impl StudyPlace {
     }
 }
 
+/// How the runs of a study are shared and when a launch ends.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Workers {
+    /// Go on with the other runs of a study after one has failed, and tell all failures at the end
+    #[arg(long, help_heading = "Study")]
+    pub(super) keep_going: bool,
+    /// Which worker of how many this is, from 0: several share the runs of a study
+    #[arg(long, value_name = "I/N", value_parser = worker, help_heading = "Study")]
+    pub(super) worker: Option<(u32, u32)>,
+}
+
+/// Reads `I/N`.
+fn worker(text: &str) -> Result<(u32, u32), String> {
+    let (index, of) = text.split_once('/').unwrap_or((text, ""));
+    match (index.parse(), of.parse()) {
+        (Ok(index), Ok(of)) if index < of => Ok((index, of)),
+        _ => Err("write it as I/N with I below N, for example 0/4".to_owned()),
+    }
+}
+
+/// What is done with each run of a study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Train,
+    Analyze,
+    Run,
+}
+
+/// Launches a study.
+pub(super) fn launch(
+    place: &StudyPlace,
+    workers: &Workers,
+    stage: Stage,
+    places: &PluginPlaces,
+    format: Shape,
+    context: &Context,
+) -> Result<Exit, CliError> {
+    let training = place.training(context)?;
+    let analysis = match stage {
+        Stage::Train => None,
+        Stage::Analyze | Stage::Run => {
+            let discovery = places.discovery(context);
+            let read = AnalysisSettings::read(&place.folder(), training.profile(), &discovery);
+            Some(read.map_err(|error| failure::study(error.into()))?)
+        }
+    };
+    let stages = match (&analysis, stage) {
+        (Some(settings), Stage::Analyze) => Stages::Analyze(settings),
+        (Some(settings), _) => Stages::Run(settings),
+        (None, _) => Stages::Train,
+    };
+    let stop = context.listen()?;
+    let options = LaunchOptions {
+        keep_going: workers.keep_going,
+        worker: workers.worker,
+        command_line: context.command_line.clone(),
+    };
+    let mut watch = Watch::new(&context.terminal);
+    let launched = waycairn_study::launch(
+        &context.experiments,
+        &training,
+        stages,
+        &options,
+        &stop,
+        &mut observe(&mut watch),
+    );
+    watch.end();
+    let report = match launched {
+        Err(error @ StudyError::Stopped { .. }) => {
+            let again: Vec<String> = context.command_line.iter().map(|word| quoted(word)).collect();
+            context.note(&format!("{error}; to go on, run again: {}", again.join(" ")));
+            return Ok(Exit::Stopped);
+        }
+        launched => launched.map_err(failure::study)?,
+    };
+    let mut out = Destination::standard_output();
+    match format {
+        Shape::Json => out.json_line(&Value::from(serde_json::json!(report)))?,
+        Shape::Table => out.text(&text(&report, &training))?,
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
+/// What a launch did, in words.
+fn text(report: &LaunchReport, training: &Training) -> String {
+    let count = |product: &str, status: &str| {
+        report.products.iter().filter(|known| known.product == product && known.status == status).count()
+    };
+    let mut parts = Vec::new();
+    let mut kinds: Vec<&str> = report.products.iter().map(|known| known.product.as_str()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    for kind in kinds {
+        let (built, hit) = (count(kind, "built"), count(kind, "hit"));
+        let verb = if kind == "model" { "trained" } else { "built" };
+        parts.push(format!("  {kind}: {built} {verb}, {hit} there already\n"));
+    }
+    let elsewhere = report.runs.iter().filter(|run| run.status == "elsewhere").count();
+    if elsewhere > 0 {
+        parts.push(format!("  {} with other workers\n", plural(elsewhere as u64, "run")));
+    }
+    if !report.removed.is_empty() {
+        parts.push(format!("  {} removed\n", plural(report.removed.len() as u64, "older result")));
+    }
+    let root = training.output().to_string_lossy();
+    format!(
+        "{} in `{}`\n{}  waycairn nodes --root {}    what the runs recorded\n",
+        plural(report.runs.len() as u64, "run"),
+        printable(&root),
+        parts.concat(),
+        quoted(&root)
+    )
+}
+
 /// Shows a launch on standard error: a line for each run, and below it the run's own.
-pub(super) fn observe<'w>(watch: &'w mut Watch) -> impl FnMut(&StudyEvent<'_>) + use<'w> {
+fn observe<'w>(watch: &'w mut Watch) -> impl FnMut(&StudyEvent<'_>) + use<'w> {
     move |event| match event {
         StudyEvent::Run { index, of, label } => {
             watch.heading(&format!("[{index}/{of}] {}", printable(label)))
         }
         StudyEvent::Train(event) => watch.event(event),
+        StudyEvent::Product { product, seconds } => {
+            watch.heading(&format!(
+                "built {} in {}",
+                printable(product),
+                number::span(Duration::from_secs_f64(*seconds))
+            ));
+        }
         StudyEvent::Notice(text) => watch.heading(&format!("note: {}", printable(text))),
         _ => {}
     }

@@ -6,21 +6,19 @@ use std::time::Duration;
 use clap::Args;
 use waycairn_dag::Node;
 use waycairn_store::ObjectReader;
-use waycairn_study::{LaunchOptions, StudyError};
-use waycairn_train::{
-    Base, SettingsError, SettingsLayer, Status, Stop, TrainError, TrainReport, TrainRequest,
-};
+use waycairn_train::{Base, SettingsError, SettingsLayer, Status, TrainError, TrainReport, TrainRequest};
 
 use crate::args::NODE_HELP;
-use crate::command::study::StudyPlace;
-use crate::command::{self, settings};
+use crate::command::plugins::PluginPlaces;
+use crate::command::settings;
+use crate::command::study::{self, Stage, StudyPlace, Workers};
 use crate::context::Context;
 use crate::count;
 use crate::error::{CliError, Exit};
 use crate::failure;
 use crate::number::{self, plural};
 use crate::output::{Destination, Shape};
-use crate::progress::{self, Seen, Watch};
+use crate::progress::{Seen, Watch};
 use crate::table::printable;
 use crate::value::Value;
 
@@ -114,12 +112,8 @@ pub(crate) struct TrainArgs {
 
     #[command(flatten)]
     pub(super) study: StudyPlace,
-    /// Go on with the other runs of a study after one has failed, and tell all failures at the end
-    #[arg(long, help_heading = "Study")]
-    pub(super) keep_going: bool,
-    /// Which worker of how many this is, from 0: several share the runs of a study
-    #[arg(long, value_name = "I/N", value_parser = worker, help_heading = "Study")]
-    pub(super) worker: Option<(u32, u32)>,
+    #[command(flatten)]
+    pub(super) workers: Workers,
 
     /// json makes the last line one JSON object
     #[arg(
@@ -143,15 +137,6 @@ pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Reads `I/N`.
-fn worker(text: &str) -> Result<(u32, u32), String> {
-    let (index, of) = text.split_once('/').unwrap_or((text, ""));
-    match (index.parse(), of.parse()) {
-        (Ok(index), Ok(of)) if index < of => Ok((index, of)),
-        _ => Err("write it as I/N with I below N, for example 0/4".to_owned()),
-    }
-}
-
 impl TrainArgs {
     /// Whether one run is meant, and not a study. An option that only a run has means one where there is no study that
     /// it could have been given to by mistake.
@@ -165,8 +150,8 @@ impl TrainArgs {
         let of_a_study = first(&[
             ("--profile", self.study.profile.is_some()),
             ("--settings-dir", self.study.settings_dir.is_some()),
-            ("--keep-going", self.keep_going),
-            ("--worker", self.worker.is_some()),
+            ("--keep-going", self.workers.keep_going),
+            ("--worker", self.workers.worker.is_some()),
         ]);
         let of_a_run = first(&[
             ("--set", !self.sets.is_empty()),
@@ -206,7 +191,8 @@ fn first(options: &[(&'static str, bool)]) -> Option<&'static str> {
 
 pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> {
     if !args.is_single()? {
-        return study(&args, context);
+        let places = PluginPlaces::default();
+        return study::launch(&args.study, &args.workers, Stage::Train, &places, args.format, context);
     }
     if !args.show_settings {
         context.note_other_root();
@@ -217,11 +203,7 @@ pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> 
         let settings = waycairn_train::settings(&context.experiments, &request).map_err(failed)?;
         return settings::show(&settings, args.format, context).map(|()| Exit::Done);
     }
-    // Words before the command hide it until they are understood.
-    let stop = match &context.stop {
-        Some(stop) => stop.clone(),
-        None => Stop::on_signals(progress::stopped_early, progress::stopping).map_err(CliError::system)?,
-    };
+    let stop = context.listen()?;
     let mut progress = Watch::new(&context.terminal);
     let report = waycairn_train::train(&context.experiments, &request, &stop, &mut progress);
     let seen = progress.end();
@@ -242,62 +224,6 @@ pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> 
     }
     out.finish()?;
     Ok(if report.status == Status::Stopped { Exit::Stopped } else { Exit::Done })
-}
-
-/// Trains a study.
-fn study(args: &TrainArgs, context: &Context) -> Result<Exit, CliError> {
-    let training = args.study.training(context)?;
-    let stop = match &context.stop {
-        Some(stop) => stop.clone(),
-        None => Stop::on_signals(progress::stopped_early, progress::stopping).map_err(CliError::system)?,
-    };
-    let options = LaunchOptions {
-        keep_going: args.keep_going,
-        worker: args.worker,
-        command_line: context.command_line.clone(),
-    };
-    let mut watch = Watch::new(&context.terminal);
-    let launched = waycairn_study::train(
-        &context.experiments,
-        &training,
-        &options,
-        &stop,
-        &mut command::study::observe(&mut watch),
-    );
-    watch.end();
-    let report = match launched {
-        Err(error @ StudyError::Stopped { .. }) => {
-            let again: Vec<String> = context.command_line.iter().map(|word| quoted(word)).collect();
-            context.note(&format!("{error}; to go on, run again: {}", again.join(" ")));
-            return Ok(Exit::Stopped);
-        }
-        launched => launched.map_err(failure::study)?,
-    };
-    let mut out = Destination::standard_output();
-    match args.format {
-        Shape::Json => out.json_line(&Value::from(serde_json::json!(report)))?,
-        Shape::Table => {
-            let built = report.products.iter().filter(|product| product.status == "built").count();
-            let of = plural(report.runs.len() as u64, "run");
-            let removed = match report.removed.len() {
-                0 => String::new(),
-                count => format!(", {} removed", plural(count as u64, "older result")),
-            };
-            let elsewhere = match report.runs.iter().filter(|run| run.status == "elsewhere").count() {
-                0 => String::new(),
-                count => format!(", {count} with other workers"),
-            };
-            let root = printable(&training.output().to_string_lossy());
-            out.text(&format!(
-                "{of} in `{root}`: {built} trained, {} there already{elsewhere}{removed}\n  \
-                 waycairn nodes --root {}    what the runs recorded\n",
-                report.products.len() - built,
-                quoted(&training.output().to_string_lossy())
-            ))?;
-        }
-    }
-    out.finish()?;
-    Ok(Exit::Done)
 }
 
 /// The launch that the arguments describe.
@@ -414,7 +340,7 @@ fn with_value(option: &str, value: &str) -> String {
 }
 
 /// A word as a shell reads it back.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

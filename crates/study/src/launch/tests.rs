@@ -31,7 +31,14 @@ fn study(root: &Path, more: &str) -> Training {
 }
 
 fn launch(training: &Training) -> Result<LaunchReport, StudyError> {
-    super::train(&experiments![Gpt], training, &LaunchOptions::default(), &Stop::new(), &mut |_| ())
+    super::launch(
+        &experiments![Gpt],
+        training,
+        Stages::Train,
+        &LaunchOptions::default(),
+        &Stop::new(),
+        &mut |_| (),
+    )
 }
 
 fn statuses(report: &LaunchReport) -> Vec<&str> {
@@ -155,7 +162,8 @@ fn study_1_a_run_that_fails_deletes_nothing_and_says_why() {
     assert!(!status.error.is_empty() && status.ended.is_some());
     // Told to keep going, the other one is trained.
     let options = LaunchOptions { keep_going: true, ..LaunchOptions::default() };
-    let told = super::train(&experiments![Gpt], &training, &options, &Stop::new(), &mut |_| ());
+    let told =
+        super::launch(&experiments![Gpt], &training, Stages::Train, &options, &Stop::new(), &mut |_| ());
     assert!(told.unwrap_err().to_string().starts_with("1 of 2 runs failed"));
     let status: StatusFile = read(&root.join(&jobs[1].folder).join(STATUS)).unwrap().unwrap();
     assert_eq!(status.state, RunState::Trained);
@@ -169,14 +177,21 @@ fn study_1_a_launch_that_is_stopped_goes_on() {
     let training = study(root, "cohort = { replicas = 2 }");
     let stop = Stop::new();
     let mut steps = 0;
-    let told = super::train(&experiments![Gpt], &training, &LaunchOptions::default(), &stop, &mut |event| {
-        if let StudyEvent::Train(Event::Step { .. }) = event {
-            steps += 1;
-            if steps == 1 {
-                stop.request();
+    let told = super::launch(
+        &experiments![Gpt],
+        &training,
+        Stages::Train,
+        &LaunchOptions::default(),
+        &stop,
+        &mut |event| {
+            if let StudyEvent::Train(Event::Step { .. }) = event {
+                steps += 1;
+                if steps == 1 {
+                    stop.request();
+                }
             }
-        }
-    });
+        },
+    );
     assert!(matches!(told, Err(StudyError::Stopped { done: 0, of: 2 })));
     let report = launch(&training).unwrap();
     assert_eq!(statuses(&report), ["built"; 2]);
@@ -199,7 +214,8 @@ fn study_3_two_workers_share_the_runs() {
     let training = study(root, "cohort = { replicas = 4 }");
     let work = |index| {
         let options = LaunchOptions { worker: Some((index, 2)), ..LaunchOptions::default() };
-        super::train(&experiments![Gpt], &training, &options, &Stop::new(), &mut |_| ()).unwrap()
+        super::launch(&experiments![Gpt], &training, Stages::Train, &options, &Stop::new(), &mut |_| ())
+            .unwrap()
     };
     let reports = std::thread::scope(|scope| {
         let workers = [0, 1].map(|index| scope.spawn(move || work(index)));

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use waycairn_analysis_host::{AnalysisHost, DType, OwnedTensor};
+use waycairn_analysis_host::{AnalysisHost, OwnedTensor};
 
 use super::*;
 use crate::{Gpt, Stop, TrainRequest, train};
@@ -32,28 +32,13 @@ fn with_host(root: &Path, node: &Node, look: impl FnOnce(&PastNode<'_>)) {
     let experiments = crate::experiments![Gpt];
     let reader = ObjectReader::open(root).unwrap();
     let view = reader.node(node).unwrap().unwrap();
-    let checkpoint = restore::open(&reader, node, Depth::Weights).unwrap();
-    let file = checkpoint.model().unwrap();
-    let tensors = file.tensors().unwrap();
-    let names: Vec<(String, Vec<usize>, &[u8])> =
-        tensors.iter().map(|(name, view)| (name.to_owned(), view.shape().to_vec(), view.data())).collect();
-    let views: Vec<TensorView<'_>> = names
-        .iter()
-        .map(|(name, shape, bytes)| TensorView::new(name, DType::F32, shape, bytes).unwrap())
-        .collect();
-    let host = PastNode {
+    let shared = past::Shared {
         experiments: &experiments,
         compute: &Compute::choose("cpu").unwrap(),
         reader: &reader,
         texts: &Texts::default(),
-        node,
-        parents: reader.parents(node).unwrap(),
-        checkpoint: &checkpoint,
-        recorded: view.fields.get("data/batch_sha256"),
-        weights: Ok(views),
-        model: OnceCell::new(),
     };
-    look(&host);
+    past::with_node(&shared, node, view.fields.get("data/batch_sha256"), look).unwrap();
 }
 
 #[test]

@@ -1,0 +1,286 @@
+//! The analysis settings of one profile: which metrics and plots, from which libraries, with which settings.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use waycairn_analysis_host::{Discovery, ForeignAnalysis, ForeignProduct, Found, Kind, Library, discover};
+use waycairn_train::nearest;
+
+use crate::error::SettingsError;
+use crate::tree::{Document, Tree};
+
+/// The name of the analysis settings' file.
+pub const ANALYSIS_FILE: &str = "settings_analysis.toml";
+
+/// Keys of the analysis settings that are the study's own.
+const RESERVED: [&str; 3] = ["plugins", "metrics", "plots"];
+
+/// The analysis settings of one profile, resolved and checked, with the libraries that they name.
+#[derive(Debug)]
+pub struct AnalysisSettings {
+    pub(crate) document: Document,
+    libraries: Vec<Found>,
+    /// The metrics and plots that are wanted, in order; each is `(library, analysis)`.
+    wanted: Vec<(usize, usize)>,
+    /// Resolved settings of each wanted analysis, by name.
+    pub(crate) own: BTreeMap<String, Value>,
+    /// Everything, sections of libraries included: what products select from.
+    pub(crate) complete: Value,
+}
+
+impl AnalysisSettings {
+    /// Reads the settings file of a folder, finds the plugins and resolves one profile. A profile that only the training
+    /// settings have is the base here.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`], for a metric that no library has among them.
+    pub fn read(folder: &Path, profile: Option<&str>, places: &Discovery) -> Result<Self, SettingsError> {
+        let path =
+            if folder == Path::new(".") { PathBuf::from(ANALYSIS_FILE) } else { folder.join(ANALYSIS_FILE) };
+        if !path.exists() {
+            return Err(SettingsError::Absent { path });
+        }
+        Self::resolve(Document::read(&path)?, profile, folder, places)
+    }
+
+    fn resolve(
+        document: Document,
+        profile: Option<&str>,
+        folder: &Path,
+        places: &Discovery,
+    ) -> Result<Self, SettingsError> {
+        let profile = profile.filter(|name| document.has_profile(name));
+        let (mut tree, _) = document.resolve(profile)?;
+        if let Some(choice) = tree.choices().first() {
+            return Err(bad(
+                &document,
+                choice.place.line,
+                &choice.path.join("."),
+                "a choice",
+                "one value: only training settings hold choices",
+            ));
+        }
+        let mut lists = RESERVED.map(|key| (key, tree.take(key)));
+        let mut list = |key: &str| -> Result<Vec<(String, usize)>, SettingsError> {
+            let tree = lists.iter_mut().find(|(name, _)| *name == key).and_then(|(_, tree)| tree.take());
+            names(&document, key, tree)
+        };
+        let plugins = list("plugins")?;
+        let wanted_names: Vec<(Kind, String, usize)> = list("metrics")?
+            .into_iter()
+            .map(|(name, line)| (Kind::Metric, name, line))
+            .chain(list("plots")?.into_iter().map(|(name, line)| (Kind::Plot, name, line)))
+            .collect();
+        let mut places = places.clone();
+        for (plugin, _) in &plugins {
+            let path = folder.join(plugin);
+            if path.is_dir() { places.dirs.push(path) } else { places.files.push(path) }
+        }
+        let libraries = discover(&places);
+        if let Some(refused) = libraries.iter().find(|found| found.named && found.result.is_err())
+            && let Err(error) = &refused.result
+        {
+            return Err(SettingsError::Plugin { path: document.path.clone(), what: error.to_string() });
+        }
+        let mut wanted = Vec::new();
+        for (kind, name, line) in &wanted_names {
+            wanted.push(find(&document, &libraries, *kind, name, *line)?);
+        }
+        let mut settings = Self { document, libraries, wanted, own: BTreeMap::new(), complete: Value::Null };
+        settings.fill(&tree)?;
+        Ok(settings)
+    }
+
+    /// Lays the file's sections over the defaults of the libraries and of the wanted analyses.
+    fn fill(&mut self, tree: &Tree) -> Result<(), SettingsError> {
+        let given = serde_json::to_value(tree.chosen(&[], 0)).unwrap_or_default();
+        let mut given = match given {
+            Value::Object(sections) => sections,
+            _ => Map::new(),
+        };
+        let mut complete = Map::new();
+        let told = |error: waycairn_analysis_host::SettingsError, section: &str| SettingsError::Section {
+            path: self.document.path.clone(),
+            line: tree.find(section).line,
+            what: error.to_string(),
+        };
+        let mut known: Vec<String> = RESERVED.map(str::to_owned).into();
+        for library in self.used() {
+            let Some(sections) = library.settings().as_object() else { continue };
+            known.extend(sections.keys().cloned());
+            let mut own = Map::new();
+            for section in sections.keys() {
+                own.extend(given.get(section).map(|value| (section.clone(), value.clone())));
+            }
+            let first = own.keys().next().cloned().unwrap_or_default();
+            let resolved =
+                library.resolve_settings(&Value::Object(own)).map_err(|error| told(error, &first))?;
+            if let Value::Object(resolved) = resolved {
+                complete.extend(resolved);
+            }
+        }
+        for section in complete.keys() {
+            given.remove(section);
+        }
+        let mut own = BTreeMap::new();
+        for analysis in self.analyses() {
+            let name = &analysis.declaration().name;
+            known.push(name.clone());
+            let section = given.remove(name).unwrap_or(Value::Null);
+            let resolved = analysis.resolve_settings(&section).map_err(|error| told(error, name))?;
+            complete.entry(name.clone()).or_insert_with(|| resolved.clone());
+            own.insert(name.clone(), resolved);
+        }
+        if let Some(unknown) = given.keys().next() {
+            return Err(SettingsError::UnknownKey {
+                path: self.document.path.clone(),
+                line: tree.find(unknown).line,
+                key: unknown.clone(),
+                nearest: nearest(unknown, known.iter().map(String::as_str)),
+                hint: format!("there are {}", known.join(", ")),
+            });
+        }
+        self.own = own;
+        self.complete = Value::Object(complete);
+        Ok(())
+    }
+
+    /// The metrics and plots that are wanted, in the order of the file, metrics first.
+    pub fn analyses(&self) -> impl Iterator<Item = &ForeignAnalysis> {
+        self.wanted.iter().filter_map(|(library, index)| {
+            let library = self.libraries.get(*library)?.result.as_ref().ok()?;
+            library.analyses().get(*index)
+        })
+    }
+
+    /// The libraries that are found.
+    fn libraries(&self) -> impl Iterator<Item = &Library> {
+        self.libraries.iter().filter_map(|found| found.result.as_ref().ok())
+    }
+
+    /// The libraries that a wanted analysis or a product that it needs is of.
+    fn used(&self) -> Vec<&Library> {
+        let mut products: Vec<&str> = Vec::new();
+        let mut open: Vec<&str> = self
+            .analyses()
+            .flat_map(|known| known.declaration().needs.products.iter())
+            .map(String::as_str)
+            .collect();
+        while let Some(name) = open.pop() {
+            if !products.contains(&name) {
+                products.push(name);
+                let product = self
+                    .libraries()
+                    .flat_map(Library::products)
+                    .find(|known| known.declaration().name == name);
+                open.extend(
+                    product
+                        .into_iter()
+                        .flat_map(|known| known.declaration().products.iter())
+                        .map(String::as_str),
+                );
+            }
+        }
+        let of_wanted = |library: &&Library| {
+            let analyses = self.analyses().any(|known| known.path() == library.path());
+            analyses
+                || library
+                    .products()
+                    .iter()
+                    .any(|known| products.contains(&known.declaration().name.as_str()))
+        };
+        self.libraries().filter(of_wanted).collect()
+    }
+
+    /// Finds a product by its name.
+    pub(crate) fn product(&self, name: &str) -> Option<&ForeignProduct> {
+        self.libraries().flat_map(Library::products).find(|known| known.declaration().name == name)
+    }
+
+    /// The names of all products, for a message.
+    pub(crate) fn product_names(&self) -> Vec<String> {
+        self.libraries().flat_map(Library::products).map(|known| known.declaration().name.clone()).collect()
+    }
+}
+
+/// Reads a list of texts; each with its line.
+fn names(document: &Document, key: &str, tree: Option<Tree>) -> Result<Vec<(String, usize)>, SettingsError> {
+    let Some(tree) = tree else { return Ok(Vec::new()) };
+    let line = tree.place().line;
+    let wrong = || bad(document, line, key, &tree.shown(), "a list of texts, each once");
+    let Tree::Value(toml::Value::Array(items), _) = &tree else { return Err(wrong()) };
+    let mut names: Vec<(String, usize)> = Vec::new();
+    for item in items {
+        let name = item.as_str().filter(|name| !name.is_empty()).ok_or_else(wrong)?;
+        if names.iter().any(|(known, _)| known == name) {
+            return Err(wrong());
+        }
+        names.push((name.to_owned(), line));
+    }
+    Ok(names)
+}
+
+/// Finds a metric or plot by `name` or `file#name`.
+fn find(
+    document: &Document,
+    libraries: &[Found],
+    kind: Kind,
+    name: &str,
+    line: usize,
+) -> Result<(usize, usize), SettingsError> {
+    let (file, plain) = name.rsplit_once('#').map_or((None, name), |(file, plain)| (Some(file), plain));
+    let mut found = Vec::new();
+    let mut known = Vec::new();
+    for (place, library) in libraries.iter().enumerate() {
+        let Ok(opened) = &library.result else { continue };
+        let fits = file.is_none_or(|file| library.path.ends_with(file));
+        for (index, analysis) in opened.analyses().iter().enumerate() {
+            let declared = analysis.declaration();
+            if declared.kind != kind {
+                continue;
+            }
+            if fits && declared.name == plain {
+                found.push((place, index));
+            }
+            known.push(declared.name.clone());
+        }
+    }
+    let key = if kind == Kind::Metric { "metrics" } else { "plots" };
+    match found.as_slice() {
+        [one] => Ok(*one),
+        [] => {
+            let near = nearest(plain, known.iter().map(String::as_str));
+            let accepted = match (near, known.as_slice()) {
+                (Some(near), _) => format!("names of {key}; did you mean `{near}`?"),
+                (None, []) => format!("names of {key}, and no plugin that was found has one"),
+                (None, known) => known.join(", "),
+            };
+            Err(bad(document, line, key, &format!("{name:?}"), &accepted))
+        }
+        several => {
+            let files: Vec<String> = several
+                .iter()
+                .filter_map(|(place, _)| Some(format!("`{}#{plain}`", libraries.get(*place)?.path.display())))
+                .collect();
+            Err(bad(
+                document,
+                line,
+                key,
+                &format!("{name:?}, which several plugins have"),
+                &files.join(" or "),
+            ))
+        }
+    }
+}
+
+fn bad(document: &Document, line: usize, key: &str, given: &str, accepted: &str) -> SettingsError {
+    SettingsError::BadValue {
+        path: document.path.clone(),
+        line,
+        key: key.to_owned(),
+        given: given.to_owned(),
+        accepted: accepted.to_owned(),
+    }
+}

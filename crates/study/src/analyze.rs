@@ -1,0 +1,405 @@
+//! Metrics and plots of the runs of a study: computed beside the old ones, and swapped in when all are there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use waycairn_analysis_host::{AnalysisHost, ForeignAnalysis, Kind, Outputs};
+use waycairn_cache::{EntryName, How, Key};
+use waycairn_dag::{Address, Node};
+use waycairn_durable::{
+    Digest, Durability, create_dir_all, delete_aside, read_file, rename, set_aside, sync_folder, time,
+    write_file,
+};
+use waycairn_store::{ObjectStore, StoreOptions};
+
+use crate::analysis::AnalysisSettings;
+use crate::error::StudyError;
+use crate::graph::{Graph, study_value};
+use crate::launch::{Launch, ProductReport, StudyEvent};
+use crate::making::{self, Opened, StudyNode};
+use crate::model::MODEL;
+use crate::plan::{PlannedRun, chain, reasons};
+use crate::record::{self, ANALYSIS, ARTIFACTS, ArtifactsFile, METRICS, RECORD_VERSION, Reference};
+
+/// The state of a run's analysis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnalysisFile {
+    /// The version of this file.
+    pub version: u64,
+    /// How far it is.
+    pub state: AnalysisState,
+    /// The analysis settings, sections of libraries included.
+    pub settings: Value,
+    /// The archive of the sources and settings.
+    pub source: String,
+    /// When it began: RFC 3339, UTC.
+    pub started: String,
+    /// When it ended.
+    pub ended: Option<String>,
+    /// The error and its causes, the first one first.
+    pub error: Vec<String>,
+    /// What is there, by metric and plot.
+    pub results: BTreeMap<String, ResultOf>,
+}
+
+/// How far an analysis is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AnalysisState {
+    /// It runs, or its process died.
+    Running,
+    /// All metrics and plots are there.
+    Complete,
+    /// One of them failed; what was there before is there still.
+    Failed,
+}
+
+/// One metric or plot that is there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultOf {
+    /// `metric` or `plot`.
+    pub kind: String,
+    /// The version of the analysis, its code, its settings and what it was computed from, digested.
+    pub fingerprint: Digest,
+    /// Its files, from the run's folder.
+    pub files: Vec<String>,
+    /// Seconds that it took.
+    pub seconds: f64,
+}
+
+/// What an analysis of one run did.
+pub(crate) struct Analyzed {
+    pub(crate) products: Vec<ProductReport>,
+    pub(crate) entries: BTreeSet<EntryName>,
+}
+
+impl Launch<'_> {
+    /// Computes the metrics and plots of a trained run. What is there and still holds is kept.
+    pub(crate) fn analyze(
+        &self,
+        settings: &AnalysisSettings,
+        run: &PlannedRun,
+        observe: &mut dyn FnMut(&StudyEvent<'_>),
+    ) -> Result<Analyzed, StudyError> {
+        let root = self.training.output();
+        let folder = root.join(&run.job.folder);
+        let cache = self.cache()?;
+        let graph = Graph::new(settings, &self.training.experiment, run)?;
+        let keys = graph.keys(run);
+        let mut entries = BTreeSet::new();
+        for needed in &graph.products {
+            entries.insert(EntryName::new(&needed.recipe.product, &needed.key)?);
+        }
+        let study = study_value(settings, run);
+        let mut wanted = BTreeMap::new();
+        for analysis in settings.analyses() {
+            wanted
+                .insert(analysis.declaration().name.clone(), fingerprint(analysis, settings, &study, &keys)?);
+        }
+        let there = record::read::<AnalysisFile>(&folder.join(ANALYSIS)).ok().flatten();
+        let done = there.as_ref().is_some_and(|there| {
+            let same = there.results.len() == wanted.len()
+                && wanted.iter().all(|(name, fingerprint)| {
+                    there.results.get(name).is_some_and(|result| {
+                        result.fingerprint == *fingerprint
+                            && result.files.iter().all(|file| folder.join(file).is_file())
+                    })
+                });
+            there.state == AnalysisState::Complete && same
+        });
+        let hit = |needed: &crate::graph::NeededProduct<'_>| {
+            let hit = matches!(cache.get(&needed.recipe), Ok(waycairn_cache::Lookup::Hit(_)));
+            hit.then(|| ProductReport {
+                product: needed.recipe.product.clone(),
+                key: needed.key.digest().to_string(),
+                status: "hit",
+                seconds: 0.0,
+                estimate: needed.estimate.clone(),
+            })
+        };
+        if done && let Some(products) = graph.products.iter().map(hit).collect::<Option<Vec<_>>>() {
+            return Ok(Analyzed { products, entries });
+        }
+
+        let mut file = AnalysisFile {
+            version: RECORD_VERSION,
+            state: AnalysisState::Running,
+            settings: settings.complete.clone(),
+            source: self.analysis_source(settings, run)?,
+            started: time::rfc3339_micros(time::now_nanos()),
+            ended: None,
+            error: Vec::new(),
+            // What was there stays until the new results are whole.
+            results: there.map(|there| there.results).unwrap_or_default(),
+        };
+        record::write(&folder.join(ANALYSIS), &file)?;
+        let node = self.node(run)?;
+        let device = &run.job.request.device;
+        let result = waycairn_train::at_node(self.experiments, root, &node, device, |host| {
+            self.compute(settings, &graph, run, host, &file, &wanted, &study, &node, observe)
+        });
+        match result.map_err(StudyError::from).and_then(|result| result) {
+            Ok((products, results)) => {
+                file.results = results;
+                file.state = AnalysisState::Complete;
+                file.ended = Some(time::rfc3339_micros(time::now_nanos()));
+                self.refer(&folder, run, &graph)?;
+                record::write(&folder.join(ANALYSIS), &file)?;
+                Ok(Analyzed { products, entries })
+            }
+            Err(error @ StudyError::Stopped { .. }) => Err(error),
+            Err(error) => {
+                file.state = AnalysisState::Failed;
+                file.error = chain(&error);
+                file.ended = Some(time::rfc3339_micros(time::now_nanos()));
+                record::write(&folder.join(ANALYSIS), &file)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The node that the run's model was taken at.
+    fn node(&self, run: &PlannedRun) -> Result<Node, StudyError> {
+        let folder = self.training.output().join(&run.job.folder);
+        let recorded = record::read::<record::RunFile>(&folder.join(record::RUN))?.and_then(|file| file.node);
+        let address = recorded.as_deref().map(str::parse::<Address>);
+        match address {
+            Some(Ok(address)) => Ok(address.decode()),
+            _ => Err(StudyError::NotFound {
+                what: format!("the run `{}` has not been trained", run.job.folder.display()),
+                next: "train the study first: `waycairn train`, or `waycairn run` for both".to_owned(),
+            }),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what one run is computed from, borrowed from one caller")]
+    fn compute(
+        &self,
+        settings: &AnalysisSettings,
+        graph: &Graph<'_>,
+        run: &PlannedRun,
+        host: &dyn AnalysisHost,
+        there: &AnalysisFile,
+        wanted: &BTreeMap<String, Digest>,
+        study: &Value,
+        node: &Node,
+        observe: &mut dyn FnMut(&StudyEvent<'_>),
+    ) -> Result<(Vec<ProductReport>, BTreeMap<String, ResultOf>), StudyError> {
+        let cache = self.cache()?;
+        let mut products = Vec::new();
+        let mut opened = BTreeMap::new();
+        let model = cache.artifact_of_key(MODEL, &run.key)?;
+        opened.insert(MODEL.to_owned(), Opened::new(&model)?);
+        for needed in &graph.products {
+            if self.stop.is_requested() {
+                return Err(StudyError::Stopped { done: 0, of: 1 });
+            }
+            let begin = Instant::now();
+            let context = making::Context { product: needed.product, node: host, stop: self.stop };
+            let built = cache.get_or_build(&needed.recipe, context, making::build)?;
+            let status = if built.how == How::Hit { "hit" } else { "built" };
+            let name = &needed.recipe.product;
+            if status == "built" {
+                observe(&StudyEvent::Product { product: name, seconds: begin.elapsed().as_secs_f64() });
+            }
+            products.push(ProductReport {
+                product: name.clone(),
+                key: needed.key.digest().to_string(),
+                status,
+                seconds: begin.elapsed().as_secs_f64(),
+                estimate: needed.estimate.clone(),
+            });
+            opened.insert(name.clone(), Opened::new(&built.artifact)?);
+        }
+        let host = StudyNode { node: host, products: opened, study: study.clone(), stop: self.stop };
+        let folder = self.training.output().join(&run.job.folder);
+        let staged = Staged::new(&folder)?;
+        let mut results = BTreeMap::new();
+        let mut attached = Vec::new();
+        for analysis in settings.analyses() {
+            if self.stop.is_requested() {
+                return Err(StudyError::Stopped { done: 0, of: 1 });
+            }
+            let declared = analysis.declaration();
+            let name = &declared.name;
+            let fingerprint = wanted[name];
+            if let Some(old) = there.results.get(name).filter(|old| old.fingerprint == fingerprint)
+                && staged.keep(&folder, &old.files)?
+            {
+                results.insert(name.clone(), old.clone());
+                continue;
+            }
+            let begin = Instant::now();
+            let own = settings.own.get(name).cloned().unwrap_or(Value::Null);
+            let failed = |error: &dyn std::error::Error| StudyError::Products {
+                what: format!("the {} `{name}` failed: {}", declared.kind, reasons(error)),
+            };
+            let outputs = analysis.run(&host, &own).map_err(|error| failed(&error))?;
+            let files = staged.write(name, declared.kind, &outputs)?;
+            let seconds = begin.elapsed().as_secs_f64();
+            let kind = declared.kind.as_str().to_owned();
+            results.insert(name.clone(), ResultOf { kind, fingerprint, files, seconds });
+            let provenance = analysis.provenance(&own).map_err(|error| failed(&error))?;
+            attached.push(waycairn_train::attachment(name, &provenance, outputs));
+        }
+        staged.metrics(&results)?;
+        // The node first: what is recorded there twice is recorded once, and the folder says when all is done.
+        if !attached.is_empty() {
+            let options =
+                StoreOptions { job: Some(format!("study {}", run.label)), ..StoreOptions::default() };
+            let store = ObjectStore::open(self.training.output(), options)?;
+            for attachment in attached {
+                store.attach(node, attachment)?;
+            }
+            store.close()?;
+        }
+        staged.swap(&folder)?;
+        Ok((products, results))
+    }
+
+    /// Names the products in `artifacts.json`.
+    fn refer(&self, folder: &Path, run: &PlannedRun, graph: &Graph<'_>) -> Result<(), StudyError> {
+        let mut file = ArtifactsFile { version: RECORD_VERSION, ..ArtifactsFile::default() };
+        let mut refer = |product: &str, key: &Key| -> Result<(), StudyError> {
+            let entry = EntryName::new(product, key)?;
+            file.artifacts.insert(product.to_owned(), Reference::new(&entry, key));
+            Ok(())
+        };
+        refer(MODEL, &run.key)?;
+        for needed in &graph.products {
+            refer(&needed.recipe.product, &needed.key)?;
+        }
+        if record::read::<ArtifactsFile>(&folder.join(ARTIFACTS)).ok().flatten().as_ref() != Some(&file) {
+            record::write(&folder.join(ARTIFACTS), &file)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a result follows from: when this is the same, it is kept.
+fn fingerprint(
+    analysis: &ForeignAnalysis,
+    settings: &AnalysisSettings,
+    study: &Value,
+    keys: &BTreeMap<String, Key>,
+) -> Result<Digest, StudyError> {
+    let declared = analysis.declaration();
+    let told = |error: &dyn std::error::Error| StudyError::Products {
+        what: format!("the {} `{}` cannot be planned: {}", declared.kind, declared.name, reasons(error)),
+    };
+    let code = if declared.sources.is_empty() {
+        // Nothing tells which code computes it but the whole library.
+        json!(analysis.digest())
+    } else {
+        json!(declared.sources)
+    };
+    let products: BTreeMap<&String, String> = declared
+        .needs
+        .products
+        .iter()
+        .filter_map(|name| Some((name, keys.get(name)?.digest().to_string())))
+        .collect();
+    let follows = json!({
+        "name": declared.name,
+        "version": declared.version,
+        "code": code,
+        "settings": settings.own.get(&declared.name),
+        "study": declared.needs.of_study(study).map_err(|error| told(&error))?,
+        "products": products,
+        "model": keys.get(MODEL).map(|key| key.digest().to_string()),
+    });
+    Ok(Digest::of(follows.to_string().as_bytes()))
+}
+
+/// New results beside the old ones.
+struct Staged {
+    folder: std::path::PathBuf,
+}
+
+impl Staged {
+    fn new(run: &Path) -> Result<Self, StudyError> {
+        let folder = run.join(format!(".tmp-{}-results", std::process::id()));
+        // Left by a process of this number that died.
+        delete_aside(&folder)?;
+        for results in ["metrics", "plots"] {
+            create_dir_all(&folder.join(results))?;
+        }
+        Ok(Self { folder })
+    }
+
+    /// Keeps files of an earlier analysis; `false` where one of them is gone.
+    fn keep(&self, run: &Path, files: &[String]) -> Result<bool, StudyError> {
+        for file in files {
+            let Ok(bytes) = read_file(&run.join(file)) else { return Ok(false) };
+            self.put(file, &bytes)?;
+        }
+        Ok(true)
+    }
+
+    fn put(&self, file: &str, bytes: &[u8]) -> Result<(), StudyError> {
+        let path = self.folder.join(file);
+        if let Some(parent) = path.parent() {
+            create_dir_all(parent)?;
+        }
+        Ok(write_file(&path, bytes, Durability::State)?)
+    }
+
+    /// Writes what one analysis emitted; returns the files, from the run's folder.
+    fn write(&self, name: &str, kind: Kind, outputs: &Outputs) -> Result<Vec<String>, StudyError> {
+        let mut files = Vec::new();
+        if kind == Kind::Metric {
+            let file = format!("metrics/{name}.json");
+            let value = outputs.metric.clone().unwrap_or(Value::Null);
+            self.put(&file, format!("{value:#}\n").as_bytes())?;
+            files.push(file);
+        } else {
+            for (figure, _, bytes) in &outputs.files {
+                let file = format!("plots/{name}/{figure}");
+                self.put(&file, bytes)?;
+                files.push(file);
+            }
+        }
+        Ok(files)
+    }
+
+    /// Writes all metrics into one file.
+    fn metrics(&self, results: &BTreeMap<String, ResultOf>) -> Result<(), StudyError> {
+        let mut all = Map::new();
+        for (name, result) in results.iter().filter(|(_, result)| result.kind == "metric") {
+            for file in &result.files {
+                let path = self.folder.join(file);
+                let io = |source| StudyError::Io { operation: "read", path: path.clone(), source };
+                let value = serde_json::from_slice(&read_file(&path).map_err(io)?).unwrap_or(Value::Null);
+                all.insert(name.clone(), value);
+            }
+        }
+        self.put(METRICS, format!("{:#}\n", Value::Object(all)).as_bytes())
+    }
+
+    /// Puts the new results in the place of the old ones.
+    fn swap(&self, run: &Path) -> Result<(), StudyError> {
+        let mut asides = Vec::new();
+        for results in ["metrics", "plots"] {
+            asides.extend(set_aside(&run.join(results))?);
+            rename(&self.folder.join(results), &run.join(results))?;
+        }
+        rename(&self.folder.join(METRICS), &run.join(METRICS))?;
+        sync_folder(run)?;
+        for aside in asides {
+            delete_aside(&aside)?;
+        }
+        Ok(delete_aside(&self.folder)?)
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // After a swap there is nothing; after an error it is of no use.
+        if self.folder.exists() {
+            drop(delete_aside(&self.folder));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The products that the analyses of one run need: which, in what order, with which recipes.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use waycairn_analysis_host::ForeignProduct;
+use waycairn_cache::{Backend, Implementation, Key, Recipe};
+
+use crate::analysis::AnalysisSettings;
+use crate::error::StudyError;
+use crate::model::MODEL;
+use crate::plan::{PlannedRun, reasons};
+
+/// The products of one run, each after those that it depends on.
+#[derive(Debug)]
+pub(crate) struct Graph<'a> {
+    pub(crate) products: Vec<NeededProduct<'a>>,
+}
+
+/// One product of a run.
+#[derive(Debug)]
+pub(crate) struct NeededProduct<'a> {
+    pub(crate) product: &'a ForeignProduct,
+    pub(crate) recipe: Recipe,
+    pub(crate) key: Key,
+    pub(crate) estimate: Value,
+    /// Why it may not be built.
+    pub(crate) errors: Vec<String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl<'a> Graph<'a> {
+    /// Works out the products of a run.
+    ///
+    /// # Errors
+    ///
+    /// [`StudyError::Products`] for a product that no library has and for a circle.
+    pub(crate) fn new(
+        settings: &'a AnalysisSettings,
+        experiment: &str,
+        run: &PlannedRun,
+    ) -> Result<Self, StudyError> {
+        let mut graph = Self { products: Vec::new() };
+        let training = json!(run.job.settings);
+        let making = Making { settings, experiment, run, training };
+        for analysis in settings.analyses() {
+            let declared = analysis.declaration();
+            for product in &declared.needs.products {
+                let reason = format!("the {} `{}` needs it", declared.kind, declared.name);
+                making.add(&mut graph, product, &mut Vec::new(), &reason)?;
+            }
+        }
+        Ok(graph)
+    }
+
+    /// The key of a product, or of the model.
+    pub(crate) fn keys(&self, run: &PlannedRun) -> BTreeMap<String, Key> {
+        let products =
+            self.products.iter().map(|needed| (needed.product.declaration().name.clone(), needed.key));
+        products.chain([(MODEL.to_owned(), run.key)]).collect()
+    }
+}
+
+struct Making<'a, 'p> {
+    settings: &'a AnalysisSettings,
+    experiment: &'p str,
+    run: &'p PlannedRun,
+    training: Value,
+}
+
+impl<'a> Making<'a, '_> {
+    /// Adds a product after what it depends on; `path` holds what is being added, the outermost first.
+    fn add(
+        &self,
+        graph: &mut Graph<'a>,
+        name: &str,
+        path: &mut Vec<String>,
+        reason: &str,
+    ) -> Result<(), StudyError> {
+        if name == MODEL || graph.products.iter().any(|known| known.product.declaration().name == name) {
+            return Ok(());
+        }
+        if path.iter().any(|known| known == name) {
+            let circle = path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join("` -> `");
+            return Err(StudyError::Products {
+                what: format!("products depend on each other in a circle: `{circle}`"),
+            });
+        }
+        let product = self.settings.product(name).ok_or_else(|| {
+            let known = self.settings.product_names();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            StudyError::Products {
+                what: format!(
+                    "no plugin that was found has the product `{name}` ({reason}); there are {known}"
+                ),
+            }
+        })?;
+        let declared = product.declaration();
+        path.push(name.to_owned());
+        for dependency in &declared.products {
+            self.add(graph, dependency, path, &format!("the product `{name}` depends on it"))?;
+        }
+        path.pop();
+        let told = |error: waycairn_analysis_host::RunError| StudyError::Products {
+            what: format!("the product `{name}` cannot be planned: {}", reasons(&error)),
+        };
+        let selected =
+            product.select(&self.training, &self.settings.complete, &self.run.job.member).map_err(told)?;
+        let checked = product.check(&selected).map_err(told)?;
+        let estimate = product.estimate(&selected).map_err(told)?;
+        let mut implementation = Implementation::new(declared.version);
+        implementation.sources = declared.sources.clone();
+        if implementation.sources.is_empty() {
+            // Nothing tells which code builds it but the whole library.
+            implementation.sources.insert("library".to_owned(), product.digest());
+        }
+        let mut recipe = Recipe::new(name, self.experiment, &selected, implementation)?;
+        let keys = graph.keys(self.run);
+        let model = declared.model.then_some(MODEL);
+        for dependency in declared.products.iter().map(String::as_str).chain(model) {
+            if let Some(key) = keys.get(dependency) {
+                recipe = recipe.with_dependency(dependency, *key);
+            }
+        }
+        if declared.backend {
+            let backend = crate::plan::backend(&self.run.description);
+            recipe = recipe.with_backend(Backend { world_size: 1, ..backend });
+        }
+        let key = recipe.key()?;
+        graph.products.push(NeededProduct {
+            product,
+            recipe,
+            key,
+            estimate,
+            errors: checked.errors,
+            warnings: checked.warnings,
+        });
+        Ok(())
+    }
+}
+
+/// What an analysis or a product sees of the settings of its study.
+pub(crate) fn study_value(settings: &AnalysisSettings, run: &PlannedRun) -> Value {
+    let mut study = Map::new();
+    study.insert("training".to_owned(), json!(run.job.settings));
+    study.insert("analysis".to_owned(), settings.complete.clone());
+    study.insert("member".to_owned(), json!(run.job.member));
+    Value::Object(study)
+}

@@ -1,0 +1,291 @@
+//! Studies from the command line, with metrics and plots of real plugins.
+
+#![cfg(unix)]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use serde_json::Value;
+use waycairn_tests::{Run, plugin};
+
+use crate::help::{folder, shell};
+
+/// A study of two runs, each of two steps.
+const TRAINING: &str = "[base]\nsteps = 2\nbatch_size = 2\nwarmup = 1\neval_every = 'off'\ncheckpoint_every = 'off'\n\
+                        output = 'out'\ndata = { context = 8 }\nmodel = { layers = 1, heads = 1, width = 8 }\n\
+                        learning_rate = { choice = [0.01, 0.002] }\n";
+
+/// What a study is analyzed for: its lists, and further lines below them.
+fn analysis(metrics: &str, plots: &str, more: &str) -> String {
+    let [position, hostile] = ["loss_by_position", "hostile"].map(plugin);
+    format!(
+        "[base]\nplugins = ['{}', '{}']\nmetrics = [{metrics}]\nplots = [{plots}]\n{more}\n",
+        position.display(),
+        hostile.display()
+    )
+}
+
+struct Study {
+    folder: tempfile::TempDir,
+}
+
+impl Study {
+    fn new() -> Self {
+        let study = Self { folder: folder() };
+        study.write("settings_training.toml", TRAINING);
+        study.analyzed("'loss_by_position'", "'loss_by_position_curve'", "");
+        study
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.path().join(name), text).expect("settings");
+    }
+
+    fn analyzed(&self, metrics: &str, plots: &str, more: &str) {
+        self.write("settings_analysis.toml", &analysis(metrics, plots, more));
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    fn run(&self, line: &str) -> Run {
+        shell(self.folder.path(), line)
+    }
+
+    /// The report of a launch that succeeds.
+    fn launch(&self, line: &str) -> Value {
+        let run = self.run(&format!("{line} --format json"));
+        assert_eq!(run.status, Some(0), "{line}\n{run}");
+        serde_json::from_str(run.out.trim()).expect("a report")
+    }
+
+    /// How many of a product were built, and how many were there.
+    fn count(report: &Value, product: &str) -> (usize, usize) {
+        let of = |status: &str| {
+            let products = report["products"].as_array().expect("products");
+            products.iter().filter(|one| one["product"] == product && one["status"] == status).count()
+        };
+        (of("built"), of("hit"))
+    }
+
+    /// The folders of the runs.
+    fn runs(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for variant in fs::read_dir(self.out().join("runs")).expect("runs") {
+            let variant = variant.expect("an entry").path();
+            found.extend(fs::read_dir(variant).expect("runs").map(|entry| entry.expect("an entry").path()));
+        }
+        found.sort();
+        found
+    }
+
+    fn baseline(&self) -> PathBuf {
+        let runs = self.runs();
+        runs.into_iter().find(|run| run.to_string_lossy().contains("/baseline-")).expect("the baseline")
+    }
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON")
+}
+
+/// Every file below a folder but those of `locks`, with its content and its time.
+fn files(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
+    let mut files = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                open.extend((!path.ends_with("locks")).then_some(path));
+            } else {
+                let modified = path.metadata().and_then(|metadata| metadata.modified()).expect("a time");
+                files.insert(path.clone(), (fs::read(&path).expect("a file"), modified));
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn a_study_runs_records_its_metrics_at_nodes_and_does_nothing_again() {
+    let study = Study::new();
+    let report = study.launch("waycairn run");
+    assert_eq!(Study::count(&report, "model"), (2, 0));
+    assert_eq!(Study::count(&report, "position_losses"), (2, 0));
+    let run = study.baseline();
+    let metrics = json(&run.join("metrics.json"));
+    let mean = metrics["loss_by_position"]["mean"].as_f64().expect("a number");
+    assert_eq!(json(&run.join("metrics/loss_by_position.json")), metrics["loss_by_position"]);
+    assert!(run.join("plots/loss_by_position_curve/curve.svg").is_file());
+    let state = json(&run.join("analysis.json"));
+    assert_eq!(state["state"], "complete");
+    assert!(study.out().join(state["source"].as_str().expect("an archive")).is_file());
+    let artifacts = json(&run.join("artifacts.json"));
+    let losses = artifacts["artifacts"]["position_losses"]["path"].as_str().expect("a path");
+    assert!(study.out().join(losses).join("loss.npy").is_file());
+    // One system: the metric is at the node that was trained, which has not ticked.
+    let shown = study.run("waycairn show gpt.baseline.r0 --root out --format json");
+    let shown: Value = serde_json::from_str(&shown.out).expect("a node");
+    assert_eq!(shown["seq"], 1);
+    assert_eq!(shown["fields"]["loss_by_position/mean"].as_f64(), Some(mean));
+    assert_eq!(shown["fields"]["train/step"], 2);
+    assert!(shown["files"].to_string().contains("loss_by_position_curve.curve.svg"), "{}", shown["files"]);
+
+    let before = files(&study.out());
+    let again = study.launch("waycairn run");
+    assert_eq!(Study::count(&again, "model"), (0, 2));
+    assert_eq!(Study::count(&again, "position_losses"), (0, 2));
+    assert_eq!(files(&study.out()), before, "case 4: nothing is written again");
+    // Training the same again lets the analyses begin anew, and keeps their data.
+    study.launch("waycairn train");
+    assert!(!run.join("analysis.json").exists() && !run.join("metrics").exists());
+    let analyzed = study.launch("waycairn analyze");
+    assert_eq!(Study::count(&analyzed, "position_losses"), (0, 2));
+    assert_eq!(json(&run.join("metrics.json")), metrics);
+    assert_eq!(json(&study.out().join("history.json"))["roots"].as_array().map(Vec::len), Some(1));
+    assert_eq!(study.run("waycairn verify --root out").status, Some(0));
+}
+
+#[test]
+fn what_is_reused_is_what_did_not_change() {
+    let study = Study::new();
+    study.launch("waycairn run");
+    let run = study.baseline();
+    let of = |name: &str| json(&run.join("analysis.json"))["results"][name].clone();
+    let (metric, plot) = (of("loss_by_position"), of("loss_by_position_curve"));
+    let figure = fs::read(run.join("plots/loss_by_position_curve/curve.svg")).expect("a figure");
+
+    // The label of a plot: all products and weights, and the metric.
+    study.analyzed(
+        "'loss_by_position'",
+        "'loss_by_position_curve'",
+        "loss_by_position_curve = { width = 300 }",
+    );
+    let report = study.launch("waycairn analyze");
+    assert_eq!(Study::count(&report, "position_losses"), (0, 2));
+    assert_eq!(of("loss_by_position"), metric, "it was kept, with the time that it took");
+    assert_ne!(of("loss_by_position_curve"), plot);
+    assert_ne!(fs::read(run.join("plots/loss_by_position_curve/curve.svg")).expect("a figure"), figure);
+
+    // A metric on products that are there: that metric alone.
+    study.analyzed("", "'loss_by_position_curve'", "loss_by_position_curve = { width = 300 }");
+    study.launch("waycairn run");
+    assert!(!run.join("metrics/loss_by_position.json").exists(), "case 7: the old metric is gone");
+    let plot = of("loss_by_position_curve");
+    study.analyzed(
+        "'loss_by_position'",
+        "'loss_by_position_curve'",
+        "loss_by_position_curve = { width = 300 }",
+    );
+    let report = study.launch("waycairn run");
+    assert_eq!(Study::count(&report, "model"), (0, 2));
+    assert_eq!(Study::count(&report, "position_losses"), (0, 2));
+    assert_eq!(of("loss_by_position_curve"), plot);
+    assert_eq!(of("loss_by_position")["fingerprint"], metric["fingerprint"]);
+
+    // A setting that a product reads: that product and what follows from it.
+    study.analyzed("'loss_by_position'", "", "position = { rows = 1 }");
+    let report = study.launch("waycairn analyze");
+    assert_eq!(Study::count(&report, "position_losses"), (2, 0));
+    assert_ne!(of("loss_by_position")["fingerprint"], metric["fingerprint"]);
+    assert!(!run.join("plots/loss_by_position_curve").exists());
+
+    // Nothing is asked for: no product is referred to.
+    study.analyzed("", "", "");
+    study.launch("waycairn analyze");
+    let artifacts = json(&run.join("artifacts.json"));
+    assert_eq!(artifacts["artifacts"].as_object().map(serde_json::Map::len), Some(1), "case 7: {artifacts}");
+
+    // A learning rate: the models, and what depends on them.
+    study.analyzed("'loss_by_position'", "", "");
+    study.write("settings_training.toml", &TRAINING.replace("[0.01, 0.002]", "[0.01, 0.003]"));
+    let report = study.launch("waycairn run");
+    assert_eq!(Study::count(&report, "model"), (1, 1));
+    assert_eq!(study.runs().len(), 2);
+}
+
+#[test]
+fn study_case_06_a_plot_that_fails_leaves_what_was_there() {
+    let study = Study::new();
+    study.launch("waycairn run");
+    let run = study.baseline();
+    let results = |folder: &Path| [files(&folder.join("metrics")), files(&folder.join("plots"))];
+    let (before, history) = (results(&run), fs::read(study.out().join("history.json")).expect("a history"));
+    // The same training, analyzed again.
+    study.analyzed("'loss_by_position'", "'plot'", "plot = { mode = 'wrong' }");
+    let failed = study.run("waycairn analyze");
+    assert_eq!(failed.status, Some(1), "{failed}");
+    assert!(failed.err.contains("the plot `plot` failed"), "{failed}");
+    assert_eq!(results(&run), before);
+    let state = json(&run.join("analysis.json"));
+    assert_eq!(state["state"], "failed");
+    assert!(state["error"][0].as_str().expect("a text").contains("no mode `wrong`"), "{state}");
+    // New settings: the new run is trained, and nothing old is gone.
+    study.write("settings_training.toml", &TRAINING.replace("choice = [0.01, 0.002]", "choice = [0.3]"));
+    let failed = study.run("waycairn run");
+    assert_eq!(failed.status, Some(1), "{failed}");
+    assert_eq!(fs::read(study.out().join("history.json")).expect("a history"), history);
+    assert_eq!(results(&run), before);
+    let runs = study.runs();
+    assert_eq!(runs.len(), 3);
+    let new = runs.iter().find(|one| json(&one.join("run.json"))["settings"]["learning_rate"] == 0.3);
+    let new = new.expect("the new run");
+    assert_eq!(json(&new.join("status.json"))["state"], "trained");
+    assert_eq!(json(&new.join("analysis.json"))["state"], "failed");
+    // Mended, it goes on with what is trained.
+    study.analyzed("'loss_by_position'", "'plot'", "");
+    let report = study.launch("waycairn run");
+    assert_eq!(Study::count(&report, "model"), (0, 1));
+    assert_eq!(study.runs().len(), 1, "the latest settings win");
+}
+
+#[test]
+fn study_case_09_products_that_cannot_be_had_are_told_before_anything_is_done() {
+    let study = Study::new();
+    for (metrics, plots, more, told) in [
+        ("'metric'", "", "", "no plugin that was found has the product `observations`"),
+        ("'loss_by_positon'", "", "", "did you mean `loss_by_position`?"),
+        ("'loss_by_position', 'loss_by_position'", "", "", "a list of texts, each once"),
+        ("", "'loss_by_position'", "", "`plots` cannot be \"loss_by_position\""),
+        ("'loss_by_position'", "", "position = { row = 1 }", "did you mean `position.rows`?"),
+        ("'loss_by_position'", "", "positon = { rows = 1 }", "there is no setting `positon`"),
+        (
+            "'loss_by_position'",
+            "",
+            "position = { rows = { choice = [1, 2] } }",
+            "only training settings hold choices",
+        ),
+        ("'loss_by_position'", "", "position = { rows = 'many' }", "line 5"),
+    ] {
+        study.analyzed(metrics, plots, more);
+        let run = study.run("waycairn run");
+        assert!(run.status == Some(1) || run.status == Some(2), "{metrics} {plots} {more}\n{run}");
+        assert!(run.err.contains(told), "{metrics} {plots} {more}\n{run}");
+        assert!(!study.out().exists(), "{metrics} {plots} {more}");
+    }
+    study.analyzed("'loss_by_position'", "", "");
+    let run = study.run("waycairn analyze");
+    assert!(run.err.contains("has not been trained") && run.status == Some(1), "{run}");
+    assert!(!study.out().join("runs").exists());
+}
+
+#[test]
+fn study_case_08_a_root_that_was_copied_is_found_whole() {
+    let study = Study::new();
+    study.launch("waycairn run");
+    fs::rename(study.out(), study.folder.path().join("moved")).expect("a move");
+    let report = study.launch("RANK=7 WORLD_SIZE=nonsense waycairn run --root moved");
+    assert_eq!(Study::count(&report, "model"), (0, 2));
+    assert_eq!(Study::count(&report, "position_losses"), (0, 2));
+    // And repeated from the copies of the settings that it keeps.
+    let report = study.launch("waycairn run --settings-dir moved --root moved");
+    assert_eq!(Study::count(&report, "model"), (0, 2));
+    assert!(!study.out().exists());
+    assert_eq!(study.run("waycairn verify --root moved").status, Some(0));
+}
