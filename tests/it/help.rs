@@ -98,8 +98,10 @@ fn every_example_of_every_help_text_runs() {
     for example in found {
         let training = example.starts_with("waycairn train ");
         let words: Vec<&str> = example.split(' ').collect();
-        let of_study = ["plan", "run", "why", "verify", "history", "pin", "gc"].contains(&words[1])
-            || example.contains("--profile");
+        let of_study =
+            ["plan", "run", "compare", "restore", "launch", "why", "verify", "history", "pin", "gc"]
+                .contains(&words[1])
+                || example.contains("--profile");
         let from = match () {
             () if of_study => &study,
             () if example.contains("--resume") => &started,

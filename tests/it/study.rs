@@ -191,6 +191,16 @@ fn what_is_reused_is_what_did_not_change() {
 
     // A setting that a product reads: that product and what follows from it.
     study.analyzed("'loss_by_position'", "", "position = { rows = 1 }");
+    let why = study.run("waycairn why position_losses");
+    assert!(why.out.contains("settings.analysis.position.rows: 0 -> 1"), "{why}");
+    let plan: Value = serde_json::from_str(&study.run("waycairn plan --format json").out).expect("a plan");
+    let planned: Vec<(&str, &str)> = plan["runs"][0]["products"]
+        .as_array()
+        .expect("products")
+        .iter()
+        .filter_map(|one| Some((one["product"].as_str()?, one["status"].as_str()?)))
+        .collect();
+    assert_eq!(planned, [("model", "hit"), ("position_losses", "miss")]);
     let report = study.launch("waycairn analyze");
     assert_eq!(Study::count(&report, "position_losses"), (2, 0));
     assert_ne!(of("loss_by_position")["fingerprint"], metric["fingerprint"]);
@@ -238,6 +248,8 @@ fn study_case_06_a_plot_that_fails_leaves_what_was_there() {
     let new = new.expect("the new run");
     assert_eq!(json(&new.join("status.json"))["state"], "trained");
     assert_eq!(json(&new.join("analysis.json"))["state"], "failed");
+    // A changed result is not taken for what it was, whatever the records say.
+    fs::write(run.join("metrics/loss_by_position.json"), "{}").expect("a file");
     // Mended, it goes on with what is trained.
     study.analyzed("'loss_by_position'", "'plot'", "");
     let report = study.launch("waycairn run");
@@ -252,6 +264,7 @@ fn study_case_09_products_that_cannot_be_had_are_told_before_anything_is_done() 
         ("'metric'", "", "", "no plugin that was found has the product `observations`"),
         ("'loss_by_positon'", "", "", "did you mean `loss_by_position`?"),
         ("'loss_by_position', 'loss_by_position'", "", "", "a list of texts, each once"),
+        ("'plot'", "'plot'", "", "`metrics` cannot be \"plot\""),
         ("", "'loss_by_position'", "", "`plots` cannot be \"loss_by_position\""),
         ("'loss_by_position'", "", "position = { row = 1 }", "did you mean `position.rows`?"),
         ("'loss_by_position'", "", "positon = { rows = 1 }", "there is no setting `positon`"),
@@ -288,4 +301,56 @@ fn study_case_08_a_root_that_was_copied_is_found_whole() {
     assert_eq!(Study::count(&report, "model"), (0, 2));
     assert!(!study.out().exists());
     assert_eq!(study.run("waycairn verify --root moved").status, Some(0));
+}
+
+#[test]
+fn runs_are_compared_by_path_and_restored() {
+    let study = Study::new();
+    study.launch("waycairn run");
+    let rows = study.run("waycairn compare --root out --format json");
+    let rows: Value = serde_json::from_str(&rows.out).expect("rows");
+    let rows = rows.as_array().expect("rows");
+    assert_eq!(rows.len(), 2);
+    let metrics = json(&study.baseline().join("metrics.json"));
+    let baseline = rows.iter().find(|row| row["variant"] == "baseline").expect("the baseline");
+    assert_eq!(baseline["loss_by_position.mean"], metrics["loss_by_position"]["mean"]);
+    assert_eq!((&baseline["member"], &baseline["state"]), (&Value::from("r0"), &Value::from("trained")));
+    let table = study.run("waycairn compare settings.learning_rate --root out --format csv");
+    assert!(table.out.contains("settings.learning_rate") && table.out.contains(",0.002\n"), "{table}");
+    let wrong = study.run("waycairn compare loss_by_position.men --root out");
+    assert!(wrong.err.contains("the nearest is `loss_by_position.mean`"), "{wrong}");
+
+    let restored = study
+        .run("RANK=3 WORLD_SIZE=8 waycairn restore gpt.baseline.r0 --device cpu --root out --format json");
+    assert_eq!(restored.status, Some(0), "{restored}");
+    let restored: Value = serde_json::from_str(&restored.out).expect("a run");
+    assert_eq!(restored["outputs"]["logits"][1], 8);
+    assert!(restored["tensors"].as_u64() > Some(5));
+    let products: Vec<&str> = restored["artifacts"]
+        .as_array()
+        .expect("artifacts")
+        .iter()
+        .filter_map(|artifact| artifact["product"].as_str())
+        .collect();
+    assert_eq!(products, ["model", "position_losses"]);
+    let unknown = study.run("waycairn restore gpt.baseline.r9 --root out");
+    assert!(unknown.status == Some(1) && unknown.err.contains("nothing in `out` is called"), "{unknown}");
+}
+
+#[test]
+fn study_3_local_workers_share_the_runs_of_a_study() {
+    let study = Study::new();
+    study.write("settings_training.toml", &format!("{TRAINING}cohort = {{ replicas = 3 }}\n"));
+    let run = study.run("waycairn launch -n 3 -- run --format json");
+    assert_eq!(run.status, Some(0), "{run}");
+    let reports: Vec<Value> =
+        run.out.lines().map(|line| serde_json::from_str(line).expect("a report")).collect();
+    assert_eq!(reports.len(), 3);
+    let built = |product: &str| reports.iter().map(|report| Study::count(report, product).0).sum::<usize>();
+    assert_eq!((built("model"), built("position_losses")), (6, 6), "{run}");
+    assert!(study.out().join("history.json").is_file(), "the last one has settled");
+    let again = study.launch("waycairn run");
+    assert_eq!((Study::count(&again, "model"), Study::count(&again, "position_losses")), ((0, 6), (0, 6)));
+    let failed = study.run("waycairn launch -n 2 -- run --profile none");
+    assert_eq!(failed.status, Some(2), "{failed}");
 }

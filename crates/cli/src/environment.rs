@@ -14,6 +14,9 @@ pub(crate) struct Environment {
     pub(crate) plugin_path: Vec<PathBuf>,
     /// The user's data folder: `XDG_DATA_HOME`, else `~/.local/share`.
     pub(crate) data: Option<PathBuf>,
+    /// Which worker of how many this process is, as a launcher says: `RANK` of `WORLD_SIZE`, else `SLURM_PROCID` of
+    /// `SLURM_NTASKS`. Only a world of several counts, and what is no number is a dead launcher's.
+    pub(crate) worker: Option<(u32, u32)>,
     /// Whether `NO_COLOR` is unset or empty and `TERM` is not `dumb`.
     pub(crate) colour: bool,
 }
@@ -26,12 +29,18 @@ impl Environment {
         let paths = |value: OsString| {
             std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect()
         };
+        let number = |name: &str| set(name)?.to_str()?.trim().parse::<u32>().ok();
+        let worker = |rank: &str, world: &str| {
+            let (rank, world) = (number(rank)?, number(world)?);
+            (world > 1 && rank < world).then_some((rank, world))
+        };
         let data = set("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         Self {
             root: set("WAYCAIRN_ROOT").map(PathBuf::from),
             log: set("WAYCAIRN_LOG").map(|value| value.to_string_lossy().into_owned()),
             plugin_path: set("WAYCAIRN_PLUGIN_PATH").map(paths).unwrap_or_default(),
             data: data.or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".local/share"))),
+            worker: worker("RANK", "WORLD_SIZE").or_else(|| worker("SLURM_PROCID", "SLURM_NTASKS")),
             colour: set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
         }
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use waycairn_analysis_host::{Discovery, ForeignAnalysis, ForeignProduct, Found, Kind, Library, discover};
+use waycairn_durable::Digest;
 use waycairn_train::nearest;
 
 use crate::error::SettingsError;
@@ -51,8 +52,10 @@ impl AnalysisSettings {
         folder: &Path,
         places: &Discovery,
     ) -> Result<Self, SettingsError> {
-        let profile = profile.filter(|name| document.has_profile(name));
-        let (mut tree, _) = document.resolve(profile)?;
+        let mut tree = match profile {
+            Some(name) if !document.has_profile(name) => document.base(),
+            profile => document.resolve(profile)?.0,
+        };
         if let Some(choice) = tree.choices().first() {
             return Err(bad(
                 &document,
@@ -85,8 +88,16 @@ impl AnalysisSettings {
             return Err(SettingsError::Plugin { path: document.path.clone(), what: error.to_string() });
         }
         let mut wanted = Vec::new();
+        let mut plain: Vec<&str> = Vec::new();
         for (kind, name, line) in &wanted_names {
             wanted.push(find(&document, &libraries, *kind, name, *line)?);
+            let own = name.rsplit_once('#').map_or(name.as_str(), |(_, own)| own);
+            if plain.contains(&own) {
+                let key = if *kind == Kind::Metric { "metrics" } else { "plots" };
+                let accepted = "names that differ, among metrics and plots";
+                return Err(bad(&document, *line, key, &format!("{own:?} twice"), accepted));
+            }
+            plain.push(own);
         }
         let mut settings = Self { document, libraries, wanted, own: BTreeMap::new(), complete: Value::Null };
         settings.fill(&tree)?;
@@ -132,6 +143,18 @@ impl AnalysisSettings {
             let resolved = analysis.resolve_settings(&section).map_err(|error| told(error, name))?;
             complete.entry(name.clone()).or_insert_with(|| resolved.clone());
             own.insert(name.clone(), resolved);
+        }
+        // A section of what is not asked for this time is no mistake.
+        let others: Vec<String> = self
+            .libraries()
+            .flat_map(|library| {
+                let sections = library.settings().as_object().into_iter().flat_map(Map::keys).cloned();
+                let analyses = library.analyses().iter().map(|known| known.declaration().name.clone());
+                sections.chain(analyses).collect::<Vec<_>>()
+            })
+            .collect();
+        for section in others {
+            given.remove(&section);
         }
         if let Some(unknown) = given.keys().next() {
             return Err(SettingsError::UnknownKey {
@@ -194,9 +217,17 @@ impl AnalysisSettings {
         self.libraries().filter(of_wanted).collect()
     }
 
-    /// Finds a product by its name.
-    pub(crate) fn product(&self, name: &str) -> Option<&ForeignProduct> {
-        self.libraries().flat_map(Library::products).find(|known| known.declaration().name == name)
+    /// Every product of a name.
+    pub(crate) fn products(&self, name: &str) -> Vec<&ForeignProduct> {
+        let all = self.libraries().flat_map(Library::products);
+        all.filter(|known| known.declaration().name == name).collect()
+    }
+
+    /// What tells these settings from others: all values, and the code of the plugins.
+    pub(crate) fn identity(&self) -> String {
+        let code: Vec<String> = self.used().iter().map(|library| library.digest().to_string()).collect();
+        let names: Vec<&String> = self.own.keys().collect();
+        Digest::of(format!("{}\n{names:?}\n{code:?}", self.complete).as_bytes()).to_string()
     }
 
     /// The names of all products, for a message.

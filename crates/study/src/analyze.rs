@@ -1,6 +1,7 @@
 //! Metrics and plots of the runs of a study: computed beside the old ones, and swapped in when all are there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
@@ -10,8 +11,8 @@ use waycairn_analysis_host::{AnalysisHost, ForeignAnalysis, Kind, Outputs};
 use waycairn_cache::{EntryName, How, Key};
 use waycairn_dag::{Address, Node};
 use waycairn_durable::{
-    Digest, Durability, create_dir_all, delete_aside, read_file, rename, set_aside, sync_folder, time,
-    write_file,
+    Digest, Durability, create_dir_all, delete_aside, is_temporary, read_file, rename, set_aside,
+    sync_folder, time, write_file,
 };
 use waycairn_store::{ObjectStore, StoreOptions};
 
@@ -64,16 +65,10 @@ pub struct ResultOf {
     pub kind: String,
     /// The version of the analysis, its code, its settings and what it was computed from, digested.
     pub fingerprint: Digest,
-    /// Its files, from the run's folder.
-    pub files: Vec<String>,
+    /// Its files, from the run's folder, each with the digest of its bytes.
+    pub files: BTreeMap<String, Digest>,
     /// Seconds that it took.
     pub seconds: f64,
-}
-
-/// What an analysis of one run did.
-pub(crate) struct Analyzed {
-    pub(crate) products: Vec<ProductReport>,
-    pub(crate) entries: BTreeSet<EntryName>,
 }
 
 impl Launch<'_> {
@@ -83,33 +78,17 @@ impl Launch<'_> {
         settings: &AnalysisSettings,
         run: &PlannedRun,
         observe: &mut dyn FnMut(&StudyEvent<'_>),
-    ) -> Result<Analyzed, StudyError> {
+    ) -> Result<Vec<ProductReport>, StudyError> {
         let root = self.training.output();
         let folder = root.join(&run.job.folder);
         let cache = self.cache()?;
         let graph = Graph::new(settings, &self.training.experiment, run)?;
-        let keys = graph.keys(run);
-        let mut entries = BTreeSet::new();
-        for needed in &graph.products {
-            entries.insert(EntryName::new(&needed.recipe.product, &needed.key)?);
-        }
         let study = study_value(settings, run);
-        let mut wanted = BTreeMap::new();
-        for analysis in settings.analyses() {
-            wanted
-                .insert(analysis.declaration().name.clone(), fingerprint(analysis, settings, &study, &keys)?);
-        }
+        let wanted = wanted(settings, &study, &graph.keys(run))?;
+        let node = self.node(run)?;
         let there = record::read::<AnalysisFile>(&folder.join(ANALYSIS)).ok().flatten();
-        let done = there.as_ref().is_some_and(|there| {
-            let same = there.results.len() == wanted.len()
-                && wanted.iter().all(|(name, fingerprint)| {
-                    there.results.get(name).is_some_and(|result| {
-                        result.fingerprint == *fingerprint
-                            && result.files.iter().all(|file| folder.join(file).is_file())
-                    })
-                });
-            there.state == AnalysisState::Complete && same
-        });
+        let done = there.as_ref().is_some_and(|there| there.is_complete(&folder, &wanted));
+
         let hit = |needed: &crate::graph::NeededProduct<'_>| {
             let hit = matches!(cache.get(&needed.recipe), Ok(waycairn_cache::Lookup::Hit(_)));
             hit.then(|| ProductReport {
@@ -121,7 +100,7 @@ impl Launch<'_> {
             })
         };
         if done && let Some(products) = graph.products.iter().map(hit).collect::<Option<Vec<_>>>() {
-            return Ok(Analyzed { products, entries });
+            return Ok(products);
         }
 
         let mut file = AnalysisFile {
@@ -136,7 +115,6 @@ impl Launch<'_> {
             results: there.map(|there| there.results).unwrap_or_default(),
         };
         record::write(&folder.join(ANALYSIS), &file)?;
-        let node = self.node(run)?;
         let device = &run.job.request.device;
         let result = waycairn_train::at_node(self.experiments, root, &node, device, |host| {
             self.compute(settings, &graph, run, host, &file, &wanted, &study, &node, observe)
@@ -148,7 +126,7 @@ impl Launch<'_> {
                 file.ended = Some(time::rfc3339_micros(time::now_nanos()));
                 self.refer(&folder, run, &graph)?;
                 record::write(&folder.join(ANALYSIS), &file)?;
-                Ok(Analyzed { products, entries })
+                Ok(products)
             }
             Err(error @ StudyError::Stopped { .. }) => Err(error),
             Err(error) => {
@@ -227,6 +205,8 @@ impl Launch<'_> {
             let name = &declared.name;
             let fingerprint = wanted[name];
             if let Some(old) = there.results.get(name).filter(|old| old.fingerprint == fingerprint)
+                // What is recorded elsewhere may have changed, and no key says so.
+                && declared.needs.scalars.is_empty()
                 && staged.keep(&folder, &old.files)?
             {
                 results.insert(name.clone(), old.clone());
@@ -279,6 +259,41 @@ impl Launch<'_> {
     }
 }
 
+impl AnalysisFile {
+    /// Whether all that is wanted is there, by fingerprint and by digest, and nothing else.
+    pub(crate) fn is_complete(&self, folder: &Path, wanted: &BTreeMap<String, Digest>) -> bool {
+        let holds = |(name, fingerprint): (&String, &Digest)| {
+            let result = self.results.get(name);
+            result.is_some_and(|result| result.fingerprint == *fingerprint && result.is_there(folder))
+        };
+        self.state == AnalysisState::Complete
+            && self.results.len() == wanted.len()
+            && wanted.iter().all(holds)
+    }
+}
+
+impl ResultOf {
+    /// Whether its files are there, byte for byte.
+    fn is_there(&self, folder: &Path) -> bool {
+        self.files.iter().all(|(file, digest)| {
+            read_file(&folder.join(file)).is_ok_and(|bytes| Digest::of(&bytes) == *digest)
+        })
+    }
+}
+
+/// The fingerprints of the metrics and plots that are asked for, by name.
+pub(crate) fn wanted(
+    settings: &AnalysisSettings,
+    study: &Value,
+    keys: &BTreeMap<String, Key>,
+) -> Result<BTreeMap<String, Digest>, StudyError> {
+    let mut wanted = BTreeMap::new();
+    for analysis in settings.analyses() {
+        wanted.insert(analysis.declaration().name.clone(), fingerprint(analysis, settings, study, keys)?);
+    }
+    Ok(wanted)
+}
+
 /// What a result follows from: when this is the same, it is kept.
 fn fingerprint(
     analysis: &ForeignAnalysis,
@@ -321,20 +336,26 @@ struct Staged {
 
 impl Staged {
     fn new(run: &Path) -> Result<Self, StudyError> {
+        // The run is claimed, so what is hidden in its folder was left by a process that died.
+        for entry in fs::read_dir(run).into_iter().flatten().flatten() {
+            if is_temporary(&entry.file_name()) {
+                delete_aside(&entry.path())?;
+            }
+        }
         let folder = run.join(format!(".tmp-{}-results", std::process::id()));
-        // Left by a process of this number that died.
-        delete_aside(&folder)?;
         for results in ["metrics", "plots"] {
             create_dir_all(&folder.join(results))?;
         }
         Ok(Self { folder })
     }
 
-    /// Keeps files of an earlier analysis; `false` where one of them is gone.
-    fn keep(&self, run: &Path, files: &[String]) -> Result<bool, StudyError> {
-        for file in files {
-            let Ok(bytes) = read_file(&run.join(file)) else { return Ok(false) };
-            self.put(file, &bytes)?;
+    /// Keeps files of an earlier analysis; `false` where one of them is gone, or is another one.
+    fn keep(&self, run: &Path, files: &BTreeMap<String, Digest>) -> Result<bool, StudyError> {
+        for (file, digest) in files {
+            match read_file(&run.join(file)) {
+                Ok(bytes) if Digest::of(&bytes) == *digest => self.put(file, &bytes)?,
+                _ => return Ok(false),
+            }
         }
         Ok(true)
     }
@@ -348,18 +369,24 @@ impl Staged {
     }
 
     /// Writes what one analysis emitted; returns the files, from the run's folder.
-    fn write(&self, name: &str, kind: Kind, outputs: &Outputs) -> Result<Vec<String>, StudyError> {
-        let mut files = Vec::new();
+    fn write(
+        &self,
+        name: &str,
+        kind: Kind,
+        outputs: &Outputs,
+    ) -> Result<BTreeMap<String, Digest>, StudyError> {
+        let mut files = BTreeMap::new();
+        let mut put = |file: String, bytes: &[u8]| -> Result<(), StudyError> {
+            self.put(&file, bytes)?;
+            files.insert(file, Digest::of(bytes));
+            Ok(())
+        };
         if kind == Kind::Metric {
-            let file = format!("metrics/{name}.json");
             let value = outputs.metric.clone().unwrap_or(Value::Null);
-            self.put(&file, format!("{value:#}\n").as_bytes())?;
-            files.push(file);
+            put(format!("metrics/{name}.json"), format!("{value:#}\n").as_bytes())?;
         } else {
             for (figure, _, bytes) in &outputs.files {
-                let file = format!("plots/{name}/{figure}");
-                self.put(&file, bytes)?;
-                files.push(file);
+                put(format!("plots/{name}/{figure}"), bytes)?;
             }
         }
         Ok(files)
@@ -369,10 +396,14 @@ impl Staged {
     fn metrics(&self, results: &BTreeMap<String, ResultOf>) -> Result<(), StudyError> {
         let mut all = Map::new();
         for (name, result) in results.iter().filter(|(_, result)| result.kind == "metric") {
-            for file in &result.files {
+            for file in result.files.keys() {
                 let path = self.folder.join(file);
                 let io = |source| StudyError::Io { operation: "read", path: path.clone(), source };
-                let value = serde_json::from_slice(&read_file(&path).map_err(io)?).unwrap_or(Value::Null);
+                let damaged = |error: serde_json::Error| StudyError::Damaged {
+                    path: path.clone(),
+                    what: error.to_string(),
+                };
+                let value: Value = serde_json::from_slice(&read_file(&path).map_err(io)?).map_err(damaged)?;
                 all.insert(name.clone(), value);
             }
         }

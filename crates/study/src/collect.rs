@@ -7,7 +7,6 @@ use waycairn_durable::{Digest, time};
 
 use crate::error::StudyError;
 use crate::lease::Lease;
-use crate::record::RecordedRun;
 
 /// Plans a collection of a root: what would go, and why. Nothing is written.
 ///
@@ -61,33 +60,9 @@ pub fn entries_named(root: &Path, text: &str) -> Result<Vec<EntryName>, StudyErr
             return Ok(vec![one.clone()]);
         }
     }
-    let runs = RecordedRun::list(root)?;
-    let run = plain.strip_prefix("runs/").unwrap_or(plain);
-    let named: Vec<&RecordedRun> = runs
-        .iter()
-        .filter(|known| {
-            known.run.id == run || known.run.name == run || known.run.node.as_deref() == Some(run)
-        })
-        .collect();
-    match named.as_slice() {
-        [one] => Ok(listing
-            .entries()
-            .filter(|entry| {
-                let paths = one.artifacts.artifacts.values();
-                paths.into_iter().any(|reference| reference.path == crate::record::entry_path(entry))
-            })
-            .cloned()
-            .collect()),
-        [] => Err(StudyError::NotFound {
-            what: format!("nothing in `{}` is called `{text}`", root.display()),
-            next: "name a run by its folder below `runs/`, or an entry as `<product>/<key>`".to_owned(),
-        }),
-        several => Err(StudyError::NotFound {
-            what: format!("`{text}` names {} runs", several.len()),
-            next: format!(
-                "name one by its folder: {}",
-                several.iter().map(|run| format!("`{}`", run.run.id)).collect::<Vec<_>>().join(", ")
-            ),
-        }),
-    }
+    let one = crate::record::find(root, plain)?;
+    let paths: Vec<&str> =
+        one.artifacts.artifacts.values().map(|reference| reference.path.as_str()).collect();
+    let of_run = |entry: &&EntryName| paths.contains(&crate::record::entry_path(entry).as_str());
+    Ok(listing.entries().filter(of_run).cloned().collect())
 }

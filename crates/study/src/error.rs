@@ -132,7 +132,8 @@ impl SettingsError {
                 "add `[profiles.NAME]` to it, or leave `--profile` out".to_owned()
             }
             Self::UnknownProfile { known, .. } => format!("its profiles are {}", known.join(", ")),
-            Self::Plugin { .. } | Self::Section { .. } => "list what is found with `waycairn plugins`".to_owned(),
+            Self::Plugin { .. } => "list what is found with `waycairn plugins`".to_owned(),
+            Self::Section { .. } => "correct the section there; the default of a setting fixes its type".to_owned(),
             Self::Refused { source, .. } => return source.next(),
         })
     }
@@ -178,6 +179,14 @@ pub enum StudyError {
     Stopped {
         /// Runs that are done.
         done: usize,
+        /// Runs in all.
+        of: usize,
+    },
+    /// Runs were left undone by a worker that is gone.
+    #[error("{left} of {of} runs were left undone by another worker, which is gone")]
+    Left {
+        /// Runs that are not done.
+        left: usize,
         /// Runs in all.
         of: usize,
     },

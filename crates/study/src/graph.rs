@@ -1,10 +1,10 @@
 //! The products that the analyses of one run need: which, in what order, with which recipes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use waycairn_analysis_host::ForeignProduct;
-use waycairn_cache::{Backend, Implementation, Key, Recipe};
+use waycairn_cache::{Backend, EntryName, Implementation, Key, Recipe};
 
 use crate::analysis::AnalysisSettings;
 use crate::error::StudyError;
@@ -53,6 +53,12 @@ impl<'a> Graph<'a> {
         Ok(graph)
     }
 
+    /// The cache entries of the products.
+    pub(crate) fn entries(&self) -> Result<BTreeSet<EntryName>, StudyError> {
+        let entries = self.products.iter().map(|needed| EntryName::new(&needed.recipe.product, &needed.key));
+        Ok(entries.collect::<Result<_, _>>()?)
+    }
+
     /// The key of a product, or of the model.
     pub(crate) fn keys(&self, run: &PlannedRun) -> BTreeMap<String, Key> {
         let products =
@@ -86,7 +92,17 @@ impl<'a> Making<'a, '_> {
                 what: format!("products depend on each other in a circle: `{circle}`"),
             });
         }
-        let product = self.settings.product(name).ok_or_else(|| {
+        let named = self.settings.products(name);
+        if let [one, other, ..] = named.as_slice() {
+            return Err(StudyError::Products {
+                what: format!(
+                    "two plugins have the product `{name}`: `{}` and `{}`; leave one of them out",
+                    one.path().display(),
+                    other.path().display()
+                ),
+            });
+        }
+        let product = named.first().copied().ok_or_else(|| {
             let known = self.settings.product_names();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             StudyError::Products {

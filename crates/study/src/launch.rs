@@ -1,15 +1,15 @@
 //! One launch of a study: every run is trained or found, and then the root holds this launch's results.
 
-use std::cell::{OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::json;
-use waycairn_cache::{Cache, CacheOptions, EntryName, How, Waiting};
+use waycairn_cache::{Cache, CacheOptions, How, Waiting};
 use waycairn_durable::{
-    FileLock, Holder, LockError, create_dir_all, ensure_format, remove_dir_all, remove_file, time,
+    Digest, FileLock, Holder, LockError, create_dir_all, ensure_format, remove_dir_all, remove_file, time,
 };
 use waycairn_train::{Description, Event, Experiments, Stop, TrainRequest};
 
@@ -24,7 +24,7 @@ use crate::record::{
 };
 use crate::settle;
 use crate::source;
-use crate::training::{TRAINING_FILE, Training};
+use crate::training::{TRAINING_FILE, Training, identity};
 use crate::tree::Document;
 
 /// How a launch goes about its runs.
@@ -56,6 +56,18 @@ impl<'a> Stages<'a> {
             Self::Train => None,
             Self::Analyze(settings) | Self::Run(settings) => Some(settings),
         }
+    }
+
+    /// What the workers of one launch have in common: the same stages of the same settings. Others would undo what these
+    /// do.
+    fn digest(self, training: &Training) -> Digest {
+        let stage = match self {
+            Self::Train => "train",
+            Self::Analyze(_) => "analyze",
+            Self::Run(_) => "run",
+        };
+        let analysis = self.analysis().map_or_else(String::new, AnalysisSettings::identity);
+        identity(&[&training.digest().to_string(), stage, &analysis])
     }
 }
 
@@ -134,8 +146,6 @@ pub(crate) struct Launch<'a> {
     source: OnceCell<String>,
     /// The one of the analysis.
     analysis_source: OnceCell<String>,
-    /// The cache entries that the analyses of its runs used.
-    pub(crate) used: RefCell<BTreeSet<EntryName>>,
 }
 
 /// Launches a study: does the stages of every run, and then makes the root hold this training's runs alone.
@@ -165,7 +175,8 @@ pub fn launch(
         plan.check(analysis, training)?;
     }
     ensure_format(&training.output).map_err(waycairn_train::TrainError::from)?;
-    let lease = Lease::join(&training.output, training.digest(), announce)?;
+    waycairn_train::use_threads(training.runtime.threads)?;
+    let lease = Lease::join(&training.output, stages.digest(training), announce)?;
     // Whoever waits for the root is ended by a signal at once; from here on a stop is one in good order.
     stop.begin();
     let launch = Launch {
@@ -177,11 +188,13 @@ pub fn launch(
         started,
         source: OnceCell::new(),
         analysis_source: OnceCell::new(),
-        used: RefCell::default(),
     };
     let mut report = launch.runs(&plan, observe)?;
     if let Some(alone) = lease.leave(announce)? {
-        report.removed = settle::settle(&launch, &plan, &alone)?;
+        report.removed = settle::settle(&launch, &plan, &alone)?.ok_or_else(|| StudyError::Left {
+            left: report.runs.iter().filter(|run| run.status == "elsewhere").count(),
+            of: report.runs.len(),
+        })?;
     }
     Ok(report)
 }
@@ -217,14 +230,14 @@ impl Launch<'_> {
             let label = format!("{} {}", run.label, run.job.member);
             observe(&StudyEvent::Run { index: index + 1, of, label: &label });
             if self.stop.is_requested() {
-                return Err(StudyError::Stopped { done: done.len(), of });
+                return Err(stopped(&done, of));
             }
             match self.run(&cache, run, observe) {
                 Ok((products, ran)) => {
                     report.products.extend(products);
                     done.insert(index, ran);
                 }
-                Err(StudyError::Stopped { .. }) => return Err(StudyError::Stopped { done: done.len(), of }),
+                Err(StudyError::Stopped { .. }) => return Err(stopped(&done, of)),
                 Err(error) => {
                     let text = format!("{label}: {}", reasons(&error));
                     failed.push(text);
@@ -252,32 +265,26 @@ impl Launch<'_> {
         let Some(_claim) = self.claim(run)? else {
             return Ok((Vec::new(), RunReport { path, node: None, status: "elsewhere" }));
         };
-        let (mut products, mut node) = (Vec::new(), None);
+        if let (Stages::Analyze(_), ProductState::Miss) = (self.stages, run.state) {
+            return Err(StudyError::NotFound {
+                what: format!("`{}` of {} has not been trained", run.label, run.job.member),
+                next: "train the study first: `waycairn train`, or `waycairn run` for both".to_owned(),
+            });
+        }
+        // A model that is there is only recorded, if its run's folder went meanwhile.
+        let (product, node) = self.train(cache, run, observe)?;
+        let mut products = vec![product];
         if let Stages::Analyze(_) = self.stages {
-            if run.state != ProductState::Hit {
-                return Err(StudyError::NotFound {
-                    what: format!("`{}` of {} has not been trained", run.label, run.job.member),
-                    next: "train the study first: `waycairn train`, or `waycairn run` for both".to_owned(),
-                });
-            }
-        } else {
-            let (product, trained) = self.train(cache, run, observe)?;
-            products.push(product);
-            node = trained;
+            products.clear();
         }
         let status = match self.stages.analysis() {
             None => "trained",
             Some(settings) => {
                 let analyzed = self.analyze(settings, run, observe)?;
-                products.extend(analyzed.products);
-                self.used.borrow_mut().extend(analyzed.entries);
+                products.extend(analyzed);
                 "analyzed"
             }
         };
-        if node.is_none() {
-            let folder = self.training.output.join(&run.job.folder);
-            node = record::read::<RunFile>(&folder.join(RUN))?.and_then(|file| file.node);
-        }
         Ok((products, RunReport { path, node, status }))
     }
 
@@ -320,9 +327,7 @@ impl Launch<'_> {
         let node = built.artifact.metadata().get("node").and_then(|node| node.as_str()).map(str::to_owned);
         let seconds = begin.elapsed().as_secs_f64();
         self.end(run, &folder, &built.artifact, node.clone(), (!found).then_some(seconds))?;
-        if found && let Stages::Train = self.stages {
-            start_over(&folder)?;
-        }
+
         let status = if built.how == How::Hit { "hit" } else { "built" };
         let key = run.key.digest().to_string();
         let product = ProductReport {
@@ -381,8 +386,11 @@ impl Launch<'_> {
             None => record::write(&folder.join(RUN), &RunFile { node, ..self.run_file(run)? })?,
         }
         let there = record::read::<StatusFile>(&folder.join(STATUS)).ok().flatten();
-        if there.is_none_or(|status| status.state != RunState::Trained) {
+        if there.as_ref().is_none_or(|status| status.state != RunState::Trained) {
             let mut status = self.status(run, RunState::Trained);
+            if let Some(begun) = there {
+                status.started = begun.started;
+            }
             status.ended = Some(time::rfc3339_micros(time::now_nanos()));
             status.seconds = Some(seconds.unwrap_or(0.0));
             record::write(&folder.join(STATUS), &status)?;
@@ -473,6 +481,11 @@ pub(crate) fn start_over(folder: &Path) -> Result<(), StudyError> {
         remove_dir_all(&folder.join(results))?;
     }
     Ok(())
+}
+
+fn stopped(done: &BTreeMap<usize, RunReport>, of: usize) -> StudyError {
+    let whole = done.values().filter(|run| matches!(run.status, "trained" | "analyzed")).count();
+    StudyError::Stopped { done: whole, of }
 }
 
 /// The order in which one worker of several tries the runs.

@@ -167,37 +167,54 @@ fn living(locks: &Path, beat: Duration) -> Result<BTreeMap<u32, Worker>, StudyEr
     let mut living = BTreeMap::new();
     let mut unseen = BTreeMap::new();
     for number in numbers(locks)? {
-        let Some(worker) = read(locks, number) else { continue };
-        match FileLock::is_held(&worker_lock(locks, number)) {
-            Ok(Some(_)) => {
+        let held = match FileLock::is_held(&worker_lock(locks, number)) {
+            Err(LockError::Unsupported { .. }) => None,
+            held => held?,
+        };
+        match (read(locks, number)?, held) {
+            (Said::Nothing, _) | (Said::Garbled, None) => {}
+            // It is being written, or was when the disk was full; the lock says that it lives.
+            (Said::Garbled, Some(holder)) => {
+                living.insert(number, Worker { holder, settings: Digest::of(b"unknown"), beat: 0 });
+            }
+            (Said::Worker(worker), Some(_)) if worker.holder.host == here => {
                 living.insert(number, worker);
             }
-            Ok(None) if worker.holder.host == here => {}
-            // A lock of another machine may be invisible here.
-            Ok(None) | Err(LockError::Unsupported { .. }) => {
+            (Said::Worker(worker), None) if worker.holder.host == here => {}
+            // A lock of another machine may be invisible here, or stay when that machine dies.
+            (Said::Worker(worker), _) => {
                 unseen.insert(number, worker);
             }
-            Err(error) => return Err(error.into()),
         }
     }
+
     // Asked one after the other, and each leaves as soon as its number rises.
     for _ in 0..MISSED {
         if unseen.is_empty() {
             break;
         }
         std::thread::sleep(beat);
-        unseen.retain(|number, worker| match read(locks, *number) {
-            Some(now) if now != *worker => {
-                living.insert(*number, now);
-                false
+        for number in unseen.keys().copied().collect::<Vec<_>>() {
+            match read(locks, number)? {
+                Said::Worker(now) if unseen.get(&number) != Some(&now) => {
+                    unseen.remove(&number);
+                    living.insert(number, now);
+                }
+                Said::Nothing => {
+                    unseen.remove(&number);
+                }
+                Said::Worker(_) | Said::Garbled => {}
             }
-            Some(_) => true,
-            None => false,
-        });
+        }
     }
-    for worker in unseen.values() {
+    for (number, worker) in unseen {
         tracing::info!(holder = %worker.holder, "a worker is dead: it did not say for a while that it lives");
+        // So that the next one who looks need not watch it again.
+        if let Ok(_lock) = FileLock::try_acquire(&worker_lock(locks, number)) {
+            remove_file(&worker_file(locks, number))?;
+        }
     }
+
     Ok(living)
 }
 
@@ -221,9 +238,22 @@ fn worker_lock(locks: &Path, number: u32) -> PathBuf {
     locks.join(format!("worker-{number}.lock"))
 }
 
-fn read(locks: &Path, number: u32) -> Option<Worker> {
-    let bytes = read_file(&worker_file(locks, number)).ok()?;
-    serde_json::from_slice(&bytes).ok()
+/// What a worker's file says.
+enum Said {
+    /// There is none.
+    Nothing,
+    Worker(Worker),
+    /// It cannot be understood.
+    Garbled,
+}
+
+fn read(locks: &Path, number: u32) -> Result<Said, StudyError> {
+    let path = worker_file(locks, number);
+    match read_file(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Said::Nothing),
+        Err(source) => Err(StudyError::Io { operation: "read", path, source }),
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).map_or(Said::Garbled, Said::Worker)),
+    }
 }
 
 fn write(locks: &Path, number: u32, worker: &Worker) -> Result<(), StudyError> {
@@ -239,7 +269,7 @@ fn heart(locks: PathBuf, number: u32, mut worker: Worker, beat: Duration) -> (Se
         while stopped.recv_timeout(beat) == Err(RecvTimeoutError::Timeout) {
             worker.beat += 1;
             if let Err(error) = write(&locks, number, &worker) {
-                tracing::debug!(%error, "a worker could not say that it lives");
+                tracing::warn!(%error, "this worker could not say that it lives");
             }
         }
     });

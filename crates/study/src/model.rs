@@ -18,8 +18,12 @@ pub(crate) const MODEL: &str = "model";
 
 pub(crate) const WEIGHTS: &str = "weights.safetensors";
 
-/// The version of what this file makes of a trained run.
+/// Raised when what a training computes changes and no declared source or crate tells so: the order of a step's
+/// parts in the trainer's loop, say, whose file also decides what is shown and recorded.
 const VERSION: u32 = 1;
+
+/// The crates that compute a model's numbers.
+const NUMERIC: [&str; 5] = ["burn", "burn-flex", "burn-tensor", "gemm", "rand_chacha"];
 
 /// What a builder is given besides its recipe: nothing here decides the bytes.
 pub(crate) struct Training<'launch> {
@@ -43,7 +47,10 @@ pub(crate) fn recipe(
         data.remove("source");
     }
     let selected = json!({ "settings": settings, "member": job.member, "data": description.data });
-    let implementation = Implementation { version: VERSION, ..description.implementation.clone() };
+    let mut implementation = Implementation { version: VERSION, ..description.implementation.clone() };
+    if let Some(lock) = crate::source::lock_file() {
+        implementation = implementation.with_crates(lock, &NUMERIC)?;
+    }
     Ok(Recipe::new(MODEL, experiment, &selected, implementation)?.with_backend(backend))
 }
 
@@ -52,13 +59,19 @@ pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(),
     let Training { experiments, mut request, stop, progress } = training;
     // Other code or another device is another run, though its settings are the same.
     request.model_key = Some(builder.recipe().key()?.digest().to_string());
-    let report = waycairn_train::train(experiments, &request, stop, progress)?;
+    let mut report = waycairn_train::train(experiments, &request, stop, progress)?;
+    if report.status == Status::Skipped && report.checkpoint.as_ref() != Some(&report.node) {
+        // It was trained to its end, and the checkpoint of its last step is gone: an older one is another model.
+        tracing::warn!(node = %report.node, "the last checkpoint of a finished run is gone; it is trained once more");
+        request.fresh = true;
+        report = waycairn_train::train(experiments, &request, stop, progress)?;
+    }
     if report.status == Status::Stopped {
         return Err(StudyError::Stopped { done: 0, of: 1 });
     }
-    let node = report.checkpoint.ok_or_else(|| StudyError::NotFound {
-        what: format!("the run {} ended without a checkpoint", report.node),
-        next: "train it again with `--fresh`".to_owned(),
+    let node = report.checkpoint.filter(|node| *node == report.node).ok_or_else(|| StudyError::NotFound {
+        what: format!("the run {} ended without a checkpoint of its last step", report.node),
+        next: "the same command trains it once more".to_owned(),
     })?;
     let path = builder.file(WEIGHTS)?;
     let mut file = StagedFile::create(&path, Durability::Regenerable)?;

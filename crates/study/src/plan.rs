@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use waycairn_cache::{Backend, Cache, EntryName, Key, Lookup, Recipe, Why};
+use waycairn_cache::{Backend, Cache, CacheError, EntryName, Key, Lookup, Recipe, Why};
 use waycairn_train::{Description, Experiments, describe};
 
 use crate::analysis::AnalysisSettings;
 use crate::error::StudyError;
-use crate::graph::Graph;
+use crate::graph::{Graph, NeededProduct};
 use crate::model;
 use crate::training::{Job, Training};
 
@@ -34,6 +34,19 @@ pub struct PlannedRun {
     pub state: ProductState,
     /// What the experiment says of it.
     pub description: Description,
+}
+
+/// One product of a run of a plan.
+#[derive(Clone, Debug)]
+pub struct PlannedProduct {
+    /// What it follows from.
+    pub recipe: Recipe,
+    /// The key of that.
+    pub key: Key,
+    /// Whether it is there.
+    pub state: ProductState,
+    /// What building it takes, as its plugin says.
+    pub estimate: serde_json::Value,
 }
 
 /// Whether a product is in the cache.
@@ -62,18 +75,17 @@ impl Plan {
         for job in jobs {
             let configuration = &training.configurations[job.configuration];
             let label = configuration.label();
-            match describe(experiments, &job.request) {
-                Ok(description) => {
-                    runs.push(PlannedRun::new(&cache, &training.experiment, job, label, description)?);
-                }
-                Err(error) => {
-                    let refusal = format!("`{label}`: {}", reasons(&error));
-                    // Members of one configuration are refused for one reason.
-                    if !refusals.contains(&refusal) {
-                        refusals.push(refusal);
-                    }
+            let description = describe(experiments, &job.request)?;
+            let run = PlannedRun::new(&cache, &training.experiment, job, label, description)?;
+            // What is trained needs no memory any more.
+            if let (ProductState::Miss, Some(over)) = (run.state, &run.description.over_memory) {
+                let refusal = format!("`{}`: {over}", run.label);
+                // Members of one configuration are refused for one reason.
+                if !refusals.contains(&refusal) {
+                    refusals.push(refusal);
                 }
             }
+            runs.push(run);
         }
         if !refusals.is_empty() {
             return Err(StudyError::OverLimit { refusals, of: training.configurations.len() });
@@ -88,10 +100,27 @@ impl Plan {
     /// [`StudyError::OverLimit`] with the reasons of each configuration; [`StudyError::Products`] for a product that there is
     /// not, and for a circle.
     pub fn check(&self, settings: &AnalysisSettings, training: &Training) -> Result<(), StudyError> {
+        self.products(settings, training).map(|_| ())
+    }
+
+    /// The products of every run for an analysis, in the order of [`runs`](Self::runs), each after those that it depends
+    /// on.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn products(
+        &self,
+        settings: &AnalysisSettings,
+        training: &Training,
+    ) -> Result<Vec<Vec<PlannedProduct>>, StudyError> {
+        let cache = Cache::open(&training.output)?;
         let mut refusals: Vec<String> = Vec::new();
+        let mut planned = Vec::with_capacity(self.runs.len());
         for run in &self.runs {
             let graph = Graph::new(settings, training.experiment(), run)?;
-            for needed in &graph.products {
+            let mut products = Vec::with_capacity(graph.products.len());
+            for needed in graph.products {
                 for warning in &needed.warnings {
                     tracing::warn!(configuration = run.label, product = needed.recipe.product, "{warning}");
                 }
@@ -101,10 +130,14 @@ impl Plan {
                         refusals.push(refusal);
                     }
                 }
+                let state = state(&cache, &needed.recipe)?;
+                let NeededProduct { recipe, key, estimate, .. } = needed;
+                products.push(PlannedProduct { recipe, key, state, estimate });
             }
+            planned.push(products);
         }
         if refusals.is_empty() {
-            return Ok(());
+            return Ok(planned);
         }
         Err(StudyError::OverLimit { refusals, of: training.configurations.len() })
     }
@@ -116,9 +149,27 @@ impl Plan {
     ///
     /// [`StudyError::Cache`] when the cache cannot be listed.
     pub fn why(&self, root: &Path) -> Result<Vec<(&PlannedRun, Why)>, StudyError> {
-        let cache = Cache::open(root)?;
         let missing = self.runs.iter().filter(|run| run.state == ProductState::Miss);
-        missing.map(|run| Ok((run, cache.why(&run.recipe)?))).collect()
+        let recipes = missing.map(|run| (run, &run.recipe));
+        why(root, recipes)
+    }
+
+    /// The same for one product of an analysis; `products` is what [`products`](Self::products) gave.
+    ///
+    /// # Errors
+    ///
+    /// [`StudyError::Cache`] when the cache cannot be listed.
+    pub fn why_product(
+        &self,
+        root: &Path,
+        product: &str,
+        products: &[Vec<PlannedProduct>],
+    ) -> Result<Vec<(&PlannedRun, Why)>, StudyError> {
+        let all = self.runs.iter().zip(products);
+        let of_run = all.flat_map(|(run, products)| products.iter().map(move |planned| (run, planned)));
+        let missing = of_run
+            .filter(|(_, planned)| planned.recipe.product == product && planned.state == ProductState::Miss);
+        why(root, missing.map(|(run, planned)| (run, &planned.recipe)))
     }
 
     /// The entries that the launch uses.
@@ -142,12 +193,7 @@ impl PlannedRun {
     ) -> Result<Self, StudyError> {
         let recipe = model::recipe(experiment, &job, &description, backend(&description))?;
         let key = recipe.key()?;
-        let state = match cache.get(&recipe) {
-            Ok(Lookup::Hit(_)) => ProductState::Hit,
-            Ok(Lookup::Miss(_)) => ProductState::Miss,
-            Err(waycairn_cache::CacheError::Damaged { .. }) => ProductState::Damaged,
-            Err(error) => return Err(error.into()),
-        };
+        let state = state(cache, &recipe)?;
         Ok(Self { job, label, recipe, key, state, description })
     }
 
@@ -156,6 +202,23 @@ impl PlannedRun {
     pub fn folder(&self) -> &PathBuf {
         &self.job.folder
     }
+}
+
+fn state(cache: &Cache, recipe: &Recipe) -> Result<ProductState, StudyError> {
+    match cache.get(recipe) {
+        Ok(Lookup::Hit(_)) => Ok(ProductState::Hit),
+        Ok(Lookup::Miss(_)) => Ok(ProductState::Miss),
+        Err(CacheError::Damaged { .. }) => Ok(ProductState::Damaged),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn why<'run, 'recipe>(
+    root: &Path,
+    missing: impl Iterator<Item = (&'run PlannedRun, &'recipe Recipe)>,
+) -> Result<Vec<(&'run PlannedRun, Why)>, StudyError> {
+    let cache = Cache::open(root)?;
+    missing.map(|(run, recipe)| Ok((run, cache.why(recipe)?))).collect()
 }
 
 /// On what a model is computed.

@@ -140,14 +140,8 @@ pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), StudyErr
 
 /// Reads a JSON file of a run; `None` where there is none.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StudyError> {
-    let bytes = match read_file(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        bytes => {
-            bytes.map_err(|source| StudyError::Io { operation: "read", path: path.to_owned(), source })?
-        }
-    };
     let damaged = |what: String| StudyError::Damaged { path: path.to_owned(), what };
-    let value: Value = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    let Some(value) = read_plain(path)? else { return Ok(None) };
     match value.get("version").and_then(Value::as_u64) {
         Some(RECORD_VERSION) => {}
         Some(version) if version > RECORD_VERSION => {
@@ -158,6 +152,19 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StudyE
         _ => return Err(damaged("it says no version".to_owned())),
     }
     T::deserialize(value).map(Some).map_err(|error| damaged(error.to_string()))
+}
+
+/// Reads a JSON file without a version.
+fn read_plain(path: &Path) -> Result<Option<Value>, StudyError> {
+    let bytes = match read_file(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        bytes => {
+            bytes.map_err(|source| StudyError::Io { operation: "read", path: path.to_owned(), source })?
+        }
+    };
+    let damaged =
+        |error: serde_json::Error| StudyError::Damaged { path: path.to_owned(), what: error.to_string() };
+    serde_json::from_slice(&bytes).map(Some).map_err(damaged)
 }
 
 /// A run that is recorded in a root.
@@ -171,6 +178,8 @@ pub struct RecordedRun {
     pub status: Option<StatusFile>,
     /// Its artifacts.
     pub artifacts: ArtifactsFile,
+    /// Its metrics, by name; null until it was analyzed.
+    pub metrics: Value,
 }
 
 impl RecordedRun {
@@ -183,6 +192,7 @@ impl RecordedRun {
             run,
             status: read(&at(STATUS))?,
             artifacts: read(&at(ARTIFACTS))?.unwrap_or_default(),
+            metrics: read_plain(&at(METRICS))?.unwrap_or_default(),
         }))
     }
 
@@ -201,6 +211,27 @@ impl RecordedRun {
         }
         Ok(found)
     }
+}
+
+/// Finds one run: by its folder, by the name of its nodes, or by its node's address.
+pub(crate) fn find(root: &Path, text: &str) -> Result<RecordedRun, StudyError> {
+    let plain = text.trim_end_matches('/');
+    let run = plain.strip_prefix("runs/").unwrap_or(plain);
+    let mut named: Vec<RecordedRun> = RecordedRun::list(root)?;
+    named.retain(|known| {
+        known.run.id == run || known.run.name == run || known.run.node.as_deref() == Some(run)
+    });
+    if named.len() > 1 {
+        let ids: Vec<String> = named.iter().map(|run| format!("`{}`", run.run.id)).collect();
+        return Err(StudyError::NotFound {
+            what: format!("`{text}` names {} runs", named.len()),
+            next: format!("name one by its folder: {}", ids.join(", ")),
+        });
+    }
+    named.pop().ok_or_else(|| StudyError::NotFound {
+        what: format!("nothing in `{}` is called `{text}`", root.display()),
+        next: "name a run by its folder below `runs/`; `waycairn compare` lists them".to_owned(),
+    })
 }
 
 /// The names of the folders in a folder, sorted; hidden ones are being made or removed.

@@ -13,13 +13,16 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use waycairn_cache::{Cache, GcPolicy, Lookup, Used};
-use waycairn_durable::{Durability, create_dir_all, delete_aside, set_aside, sync_folder, time, write_file};
+use waycairn_cache::{Cache, EntryName, GcPolicy, Lookup, Used};
+use waycairn_durable::{
+    Durability, create_dir_all, delete_aside, is_temporary, set_aside, sync_folder, time, write_file,
+};
 
 use crate::analysis::ANALYSIS_FILE;
-use crate::analyze::AnalysisFile;
+use crate::analyze::{self, AnalysisFile};
 use crate::error::StudyError;
-use crate::launch::{Launch, Stages};
+use crate::graph::{Graph, study_value};
+use crate::launch::{Launch, Stages, start_over};
 use crate::lease::Alone;
 use crate::plan::Plan;
 use crate::record::{self, RecordedRun, RunState, folders};
@@ -36,11 +39,21 @@ const ANALYSIS_GROUP: &str = "analysis";
 const SOURCES: &str = "sources";
 
 /// Records a training, removes other runs and collects. Returns what was removed; nothing while a run is not trained.
-pub(crate) fn settle(launch: &Launch<'_>, plan: &Plan, alone: &Alone) -> Result<Vec<String>, StudyError> {
+pub(crate) fn settle(
+    launch: &Launch<'_>,
+    plan: &Plan,
+    alone: &Alone,
+) -> Result<Option<Vec<String>>, StudyError> {
     let training = launch.training;
     let root = training.output();
     let cache = Cache::open(root)?;
-    let Some(sources) = sources(&cache, root, plan)? else { return Ok(Vec::new()) };
+    let Some(Settled { sources, products }) = settled(launch, &cache, plan)? else { return Ok(None) };
+    if let Stages::Train = launch.stages {
+        // A training lets the analyses of its runs begin anew, once it has succeeded.
+        for folder in plan.folders() {
+            start_over(&root.join(folder))?;
+        }
+    }
     let now = time::now_nanos();
     let mut history = cache.history(now)?;
     let before = history.clone();
@@ -56,7 +69,7 @@ pub(crate) fn settle(launch: &Launch<'_>, plan: &Plan, alone: &Alone) -> Result<
             digest: training.digest(),
             label: training.profile().unwrap_or("base"),
             group: ANALYSIS_GROUP,
-            entries: launch.used.borrow().clone(),
+            entries: products,
             now,
         });
     }
@@ -75,34 +88,55 @@ pub(crate) fn settle(launch: &Launch<'_>, plan: &Plan, alone: &Alone) -> Result<
     if planned.removals().next().is_some() {
         let report = planned.execute(&cache, &alone.lock);
         removed.extend(report.removed_entries.iter().map(crate::record::entry_path));
+        for failure in &report.errors {
+            tracing::warn!(path = %failure.path.display(), error = failure.error, "an older artifact stays");
+        }
         history.collected(&report);
         cache.save_history(&history)?;
+    }
+    if !planned.doubts.is_empty() {
+        // The history is lost or adopted: nobody knows which archives it named.
+        return Ok(Some(removed));
     }
     let kept = history.roots().iter().filter_map(|root| root.extra.get(SOURCES)?.as_array()).flatten();
     let kept = kept.filter_map(|name| name.as_str().map(str::to_owned)).collect();
     removed.extend(source::collect(root, &kept)?);
-    Ok(removed)
+    Ok(Some(removed))
 }
 
-/// The archives that the runs of a plan name; `None` while one of them is not trained: another worker has it, or
-/// left it.
-fn sources(cache: &Cache, root: &Path, plan: &Plan) -> Result<Option<BTreeSet<String>>, StudyError> {
-    let mut sources = BTreeSet::new();
+/// What a launch that is whole has used.
+struct Settled {
+    /// The archives that its runs name.
+    sources: BTreeSet<String>,
+    /// The entries of its products, without the models.
+    products: BTreeSet<EntryName>,
+}
+
+/// Looks at every run of a plan, whoever has done it; `None` while one of them is not whole: another worker has it,
+/// left it, or failed at it.
+fn settled(launch: &Launch<'_>, cache: &Cache, plan: &Plan) -> Result<Option<Settled>, StudyError> {
+    let root = launch.training.output();
+    let mut settled = Settled { sources: BTreeSet::new(), products: BTreeSet::new() };
     for run in &plan.runs {
-        let recorded = RecordedRun::open(root, &run.job.folder)?;
-        let trained = recorded.as_ref().and_then(|recorded| recorded.status.as_ref());
-        let trained = trained.is_some_and(|status| status.state == RunState::Trained);
-        match recorded {
-            Some(recorded) if trained && matches!(cache.get(&run.recipe)?, Lookup::Hit(_)) => {
-                sources.insert(recorded.run.source);
-                let analysis =
-                    record::read::<AnalysisFile>(&root.join(&run.job.folder).join(record::ANALYSIS))?;
-                sources.extend(analysis.map(|file| file.source));
-            }
-            _ => return Ok(None),
+        let folder = root.join(&run.job.folder);
+        let Some(recorded) = RecordedRun::open(root, &run.job.folder)? else { return Ok(None) };
+        let trained = recorded.status.as_ref().is_some_and(|status| status.state == RunState::Trained);
+        if !trained || !matches!(cache.get(&run.recipe)?, Lookup::Hit(_)) {
+            return Ok(None);
         }
+        settled.sources.insert(recorded.run.source);
+        let analysis = record::read::<AnalysisFile>(&folder.join(record::ANALYSIS))?;
+        if let Some(settings) = launch.stages.analysis() {
+            let graph = Graph::new(settings, &launch.training.experiment, run)?;
+            let wanted = analyze::wanted(settings, &study_value(settings, run), &graph.keys(run))?;
+            if !analysis.as_ref().is_some_and(|file| file.is_complete(&folder, &wanted)) {
+                return Ok(None);
+            }
+            settled.products.extend(graph.entries()?);
+        }
+        settled.sources.extend(analysis.map(|file| file.source));
     }
-    Ok(Some(sources))
+    Ok(Some(settled))
 }
 
 /// Whether two histories differ in more than the time of their latest root.
@@ -123,6 +157,12 @@ fn other_runs(root: &Path, plan: &Plan) -> Result<Vec<String>, StudyError> {
     let ours: BTreeSet<&Path> = plan.folders().collect();
     let runs = root.join("runs");
     let mut removed = Vec::new();
+    // Left by a launch that died here; nobody else is at work.
+    for entry in std::fs::read_dir(&runs).into_iter().flatten().flatten() {
+        if is_temporary(&entry.file_name()) {
+            delete_aside(&entry.path())?;
+        }
+    }
     for variant in folders(&runs)? {
         let members = folders(&runs.join(&variant))?;
         let of = |member: &String| PathBuf::from("runs").join(&variant).join(member);

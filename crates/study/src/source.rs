@@ -17,6 +17,12 @@ const PROGRAM: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/sources.rs
 /// How much of the content's digest names the archive.
 const SHORT: usize = 32;
 
+/// The lock file that this program was built with, where its sources are at hand.
+pub(crate) fn lock_file() -> Option<&'static str> {
+    let (_, bytes) = PROGRAM.iter().find(|(name, _)| *name == "Cargo.lock")?;
+    std::str::from_utf8(bytes).ok()
+}
+
 /// Writes an archive of this program's sources and of further files, and returns its path from the root. The same
 /// content has the same name, and is written once.
 ///

@@ -110,6 +110,10 @@ impl Document {
         Ok(Self { path: path.to_owned(), text, default_profile, base, profiles })
     }
 
+    pub(crate) fn base(&self) -> Tree {
+        self.base.clone()
+    }
+
     pub(crate) fn has_profile(&self, name: &str) -> bool {
         self.profiles.contains_key(name)
     }

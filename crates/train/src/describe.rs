@@ -7,7 +7,7 @@ use crate::data::Fingerprint;
 use crate::device::Compute;
 use crate::error::TrainError;
 use crate::experiment::Experiments;
-use crate::launch::packages;
+
 use crate::memory;
 use crate::origin::{Resolved, fingerprint, open_data};
 use crate::retention::Retention;
@@ -54,6 +54,8 @@ pub struct Description {
     pub implementation: Implementation,
     /// The experiment's own sources among them.
     pub sources: Sources,
+    /// Why it does not fit into memory, if it does not; a run that is finished need not.
+    pub over_memory: Option<String>,
     /// What it will take.
     pub estimate: Estimate,
 }
@@ -77,8 +79,7 @@ pub struct Estimate {
 ///
 /// # Errors
 ///
-/// [`TrainError`] for settings, data or a device that cannot be used; [`TrainError::Memory`] for a model that does not
-/// fit.
+/// [`TrainError`] for settings, data or a device that cannot be used.
 pub fn describe(experiments: &Experiments, request: &crate::TrainRequest) -> Result<Description, TrainError> {
     let compute = Compute::choose(&request.device)?;
     let Resolved { experiment, settings, .. } = Resolved::new(experiments, request)?;
@@ -86,7 +87,10 @@ pub fn describe(experiments: &Experiments, request: &crate::TrainRequest) -> Res
     Retention::new(&settings)?;
     let data = open_data(&settings, None, &rhythm)?;
     let vocabulary = data.vocabulary().len();
-    memory::check(experiment.as_ref(), &settings, vocabulary, memory::Use::Training)?;
+    let over_memory = match memory::check(experiment.as_ref(), &settings, vocabulary, memory::Use::Training) {
+        Err(error @ TrainError::Memory { .. }) => Some(error.to_string()),
+        checked => checked.map(|()| None)?,
+    };
     let demand = experiment.demand(&settings, vocabulary)?;
     let data = fingerprint(&settings, &data)?;
     let tokens = rhythm.steps.saturating_mul(data.global_batch()).saturating_mul(data.context);
@@ -94,7 +98,7 @@ pub fn describe(experiments: &Experiments, request: &crate::TrainRequest) -> Res
     let parameters = demand.parameters as u64;
     let mut implementation =
         Implementation::new(0).with_sources(&SOURCES).with_sources(&experiment.sources());
-    implementation.crates = packages();
+
     implementation
         .crates
         .insert(format!("experiment {}", experiment.name()), experiment.version().to_owned());
@@ -109,6 +113,7 @@ pub fn describe(experiments: &Experiments, request: &crate::TrainRequest) -> Res
         settings,
         data,
         sources: experiment.sources(),
+        over_memory,
         experiment_version: experiment.version().to_owned(),
         device: compute.name().to_owned(),
         backend: compute.backend().to_owned(),

@@ -109,6 +109,16 @@ impl DeviceError {
     }
 }
 
+/// Sets the number of threads that compute, for everything that this process does from now on.
+///
+/// # Errors
+///
+/// [`TrainError::Device`](crate::TrainError::Device) for more than four a core, and when another number computes already.
+pub fn use_threads(wanted: Option<usize>) -> Result<(), crate::TrainError> {
+    threads(wanted)?;
+    Ok(())
+}
+
 /// Sets the number of threads that compute, once in a process, and returns the number in use.
 ///
 /// # Errors

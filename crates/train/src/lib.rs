@@ -97,7 +97,7 @@ mod weights;
 pub use checkpoint::{CheckpointError, GitState, JobFile};
 pub use data::{Batch, DataError, Fingerprint, HostTensor, NotInVocabulary, Vocabulary};
 pub use describe::{Description, Estimate, describe};
-pub use device::DeviceError;
+pub use device::{DeviceError, use_threads};
 pub use error::TrainError;
 pub use experiment::{
     Demand, Experiment, ExperimentDescription, Experiments, Initial, KeyValueCache, Tokens, cross_entropy,

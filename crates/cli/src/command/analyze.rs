@@ -62,9 +62,9 @@ pub(crate) struct AnalyzeArgs {
     /// Run again what was attached before
     #[arg(long)]
     pub(super) force: bool,
-    /// Device to compute on: cpu or auto
-    #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    pub(super) device: String,
+    /// Device to compute on: cpu or auto [default: auto]
+    #[arg(long, value_name = "DEVICE")]
+    pub(super) device: Option<String>,
     #[command(flatten)]
     pub(super) study: StudyPlace,
     #[command(flatten)]
@@ -117,6 +117,18 @@ pub(crate) fn run(args: AnalyzeArgs, context: &Context) -> Result<Exit, CliError
             Format::Json | Format::Jsonl => Shape::Json,
             _ => Shape::Table,
         };
+        let of_nodes = [
+            ("--run", args.run.is_some()),
+            ("--set", !args.sets.is_empty()),
+            ("--tag", args.tag.is_some()),
+            ("--force", args.force),
+            ("--device", args.device.is_some()),
+        ];
+        if let Some((option, _)) = of_nodes.iter().find(|(_, given)| *given) {
+            return Err(CliError::usage(format!("`{option}` is for nodes, and nothing says which"))
+                .why("without --plugin, --at, --where, --every and --latest a study is analyzed")
+                .next("add `--at NODE`, `--where EXPR`, `--every K` or `--latest`"));
+        }
         return study::launch(&args.study, &args.workers, Stage::Analyze, &args.places, format, context);
     }
     if !args.which.is_given() {
@@ -132,7 +144,7 @@ pub(crate) fn run(args: AnalyzeArgs, context: &Context) -> Result<Exit, CliError
         at,
         sets: args.sets.clone(),
         force: args.force,
-        device: args.device.clone(),
+        device: args.device.clone().unwrap_or_else(|| "auto".to_owned()),
         tag: args.tag.clone(),
     };
     let mut out = args.output.open(&context.terminal)?;

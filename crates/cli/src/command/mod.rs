@@ -2,17 +2,20 @@
 
 mod analyze;
 mod artifact;
+mod compare;
 mod completions;
 mod export;
 mod gc;
 mod history;
 mod init;
+mod launch;
 mod lineage;
 mod nodes;
 mod pin;
 mod plan;
 mod plugins;
 mod query;
+mod restore;
 mod run;
 mod sample;
 mod settings;
@@ -45,6 +48,9 @@ pub(crate) enum Command {
     Export(export::ExportArgs),
     Run(run::RunArgs),
     Init(init::InitArgs),
+    Compare(compare::CompareArgs),
+    Restore(restore::RestoreArgs),
+    Launch(launch::LaunchArgs),
     Why(why::WhyArgs),
     Verify(verify::VerifyArgs),
     History(history::HistoryArgs),
@@ -95,6 +101,9 @@ impl Command {
             Self::Plan(args) => plan::run(&args, context).map(|()| Exit::Done),
             Self::Run(args) => run::run(&args, context),
             Self::Init(args) => init::run(&args, context).map(|()| Exit::Done),
+            Self::Compare(args) => compare::run(&args, context).map(|()| Exit::Done),
+            Self::Restore(args) => restore::run(&args, context).map(|()| Exit::Done),
+            Self::Launch(args) => launch::run(&args, context),
             Self::Why(args) => why::run(&args, context).map(|()| Exit::Done),
             Self::Verify(args) => verify::run(&args, context),
             Self::History(args) => history::run(&args, context).map(|()| Exit::Done),

@@ -2,8 +2,9 @@
 
 use clap::Args;
 use serde_json::json;
-use waycairn_study::{PlannedRun, ProductState};
+use waycairn_study::{PlannedProduct, PlannedRun, ProductState};
 
+use crate::command::plugins::PluginPlaces;
 use crate::command::study::StudyPlace;
 use crate::context::Context;
 use crate::error::CliError;
@@ -24,15 +25,18 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(super) place: StudyPlace,
     #[command(flatten)]
+    pub(super) places: PluginPlaces,
+    #[command(flatten)]
     pub(super) output: ShapeOutput,
 }
 
 pub(crate) fn run(args: &PlanArgs, context: &Context) -> Result<(), CliError> {
-    let (training, plan) = args.place.plan(context)?;
+    let (training, plan, products) = args.place.planned(&args.places, context)?;
     let mut out = args.output.place.open()?;
     match args.output.format() {
         Shape::Json => {
-            let runs: Vec<serde_json::Value> = plan.runs.iter().map(json).collect();
+            let runs = plan.runs.iter().zip(&products).map(|(run, products)| json(run, products));
+            let runs: Vec<serde_json::Value> = runs.collect();
             out.json(&Value::from(json!({
                 "output": training.output(),
                 "profile": training.profile(),
@@ -42,9 +46,17 @@ pub(crate) fn run(args: &PlanArgs, context: &Context) -> Result<(), CliError> {
             })))?;
         }
         Shape::Table => {
-            let mut grid =
-                Grid::new(["configuration", "member", "model", "steps", "tokens", "parameters", "weights"]);
-            for run in &plan.runs {
+            let mut grid = Grid::new([
+                "configuration",
+                "member",
+                "model",
+                "steps",
+                "tokens",
+                "parameters",
+                "weights",
+                "products",
+            ]);
+            for (run, products) in plan.runs.iter().zip(&products) {
                 let estimate = &run.description.estimate;
                 grid.push([
                     Value::Text(run.label.clone()),
@@ -54,6 +66,7 @@ pub(crate) fn run(args: &PlanArgs, context: &Context) -> Result<(), CliError> {
                     Value::Count(estimate.tokens),
                     Value::Count(estimate.parameters),
                     Value::Text(number::bytes(estimate.weight_bytes)),
+                    Value::text((!products.is_empty()).then(|| there(products))),
                 ]);
             }
             context.table(&grid, "no runs", &mut out)?;
@@ -70,15 +83,34 @@ pub(crate) fn run(args: &PlanArgs, context: &Context) -> Result<(), CliError> {
 }
 
 /// The stable shape of a run of a plan.
-fn json(run: &PlannedRun) -> serde_json::Value {
+fn json(run: &PlannedRun, products: &[PlannedProduct]) -> serde_json::Value {
+    let model = json!({
+        "product": "model",
+        "key": run.key.digest(),
+        "status": state(run.state),
+        "estimate": run.description.estimate,
+    });
+    let products = products.iter().map(|planned| {
+        json!({
+            "product": planned.recipe.product,
+            "key": planned.key.digest(),
+            "status": state(planned.state),
+            "estimate": planned.estimate,
+        })
+    });
     json!({
         "path": run.folder(),
         "configuration": run.label,
         "member": run.job.member,
         "name": run.job.name,
-        "products": [{ "product": "model", "key": run.key.digest(), "status": state(run.state) }],
-        "estimate": run.description.estimate,
+        "products": std::iter::once(model).chain(products).collect::<Vec<_>>(),
     })
+}
+
+/// How many products are there, in words.
+fn there(products: &[PlannedProduct]) -> String {
+    let hits = products.iter().filter(|planned| planned.state == ProductState::Hit).count();
+    format!("{hits} of {} there", products.len())
 }
 
 fn state(state: ProductState) -> &'static str {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use waycairn_study::{
-    AnalysisSettings, LaunchOptions, LaunchReport, Plan, Stages, StudyError, StudyEvent, TRAINING_FILE,
-    Training,
+    ANALYSIS_FILE, AnalysisSettings, LaunchOptions, LaunchReport, Plan, PlannedProduct, Stages, StudyError,
+    StudyEvent, TRAINING_FILE, Training,
 };
 use waycairn_train::Progress as _;
 
@@ -45,10 +45,27 @@ impl StudyPlace {
     }
 
     /// Works out what a launch would do.
-    pub(super) fn plan(&self, context: &Context) -> Result<(Training, Plan), CliError> {
+    fn plan(&self, context: &Context) -> Result<(Training, Plan), CliError> {
         let training = self.training(context)?;
         let plan = Plan::new(&context.experiments, &training).map_err(failure::study)?;
         Ok((training, plan))
+    }
+
+    /// What a launch would do, with the products of its analysis where there are settings of one.
+    pub(super) fn planned(
+        &self,
+        places: &PluginPlaces,
+        context: &Context,
+    ) -> Result<(Training, Plan, Vec<Vec<PlannedProduct>>), CliError> {
+        let (training, plan) = self.plan(context)?;
+        if !self.folder().join(ANALYSIS_FILE).exists() {
+            let none = plan.runs.iter().map(|_| Vec::new()).collect();
+            return Ok((training, plan, none));
+        }
+        let settings = AnalysisSettings::read(&self.folder(), training.profile(), &places.discovery(context));
+        let settings = settings.map_err(|error| failure::study(error.into()))?;
+        let products = plan.products(&settings, &training).map_err(failure::study)?;
+        Ok((training, plan, products))
     }
 
     /// The root of a study: the one named, else that of the settings where there are some, else the one that every
@@ -79,7 +96,8 @@ pub(crate) struct Workers {
     /// Go on with the other runs of a study after one has failed, and tell all failures at the end
     #[arg(long, help_heading = "Study")]
     pub(super) keep_going: bool,
-    /// Which worker of how many this is, from 0: several share the runs of a study
+    /// Which worker of how many this is, from 0: several share the runs of a study [default: RANK/WORLD_SIZE, else
+    /// SLURM_PROCID/SLURM_NTASKS]
     #[arg(long, value_name = "I/N", value_parser = worker, help_heading = "Study")]
     pub(super) worker: Option<(u32, u32)>,
 }
@@ -127,7 +145,7 @@ pub(super) fn launch(
     let stop = context.listen()?;
     let options = LaunchOptions {
         keep_going: workers.keep_going,
-        worker: workers.worker,
+        worker: workers.worker.or(context.environment.worker),
         command_line: context.command_line.clone(),
     };
     let mut watch = Watch::new(&context.terminal);

@@ -3,11 +3,13 @@
 use clap::Args;
 use serde_json::json;
 
+use crate::command::plugins::PluginPlaces;
 use crate::command::study::StudyPlace;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::failure;
 use crate::output::{Shape, ShapeOutput};
+use crate::table::printable;
 use crate::value::Value;
 
 /// Say why a product of a study is not found: what its recipe differs in from the nearest one that is there
@@ -17,22 +19,34 @@ Examples:
   waycairn why model
   waycairn why model --profile full --format json")]
 pub(crate) struct WhyArgs {
-    /// The product: model
+    /// The product: model, or one of a plugin
     #[arg(value_name = "PRODUCT")]
     pub(super) product: String,
     #[command(flatten)]
     pub(super) place: StudyPlace,
     #[command(flatten)]
+    pub(super) places: PluginPlaces,
+    #[command(flatten)]
     pub(super) output: ShapeOutput,
 }
 
 pub(crate) fn run(args: &WhyArgs, context: &Context) -> Result<(), CliError> {
-    if args.product != "model" {
-        return Err(CliError::usage(format!("the study has no product `{}`", args.product))
-            .next("its only product is `model`"));
+    let (training, plan, products) = args.place.planned(&args.places, context)?;
+    let known = |name: &str| products.iter().flatten().any(|planned| planned.recipe.product == name);
+    if args.product != "model" && !known(&args.product) {
+        let mut names: Vec<&str> =
+            products.iter().flatten().map(|planned| planned.recipe.product.as_str()).collect();
+        names.push("model");
+        names.sort_unstable();
+        names.dedup();
+        return Err(CliError::usage(format!("the study has no product `{}`", printable(&args.product)))
+            .next(format!("its products are {}", names.join(", "))));
     }
-    let (training, plan) = args.place.plan(context)?;
-    let missing = plan.why(training.output()).map_err(failure::study)?;
+    let missing = match args.product.as_str() {
+        "model" => plan.why(training.output()),
+        product => plan.why_product(training.output(), product, &products),
+    };
+    let missing = missing.map_err(failure::study)?;
     let mut out = args.output.place.open()?;
     match args.output.format() {
         Shape::Json => {
@@ -53,7 +67,7 @@ pub(crate) fn run(args: &WhyArgs, context: &Context) -> Result<(), CliError> {
         }
         Shape::Table => {
             if missing.is_empty() {
-                out.text("every model is there\n")?;
+                out.text(&format!("every {} is there\n", printable(&args.product)))?;
             }
             for (run, why) in &missing {
                 out.text(&format!("{} {}: {} is not there\n", run.label, run.job.member, why.key.short()))?;
