@@ -142,10 +142,23 @@ fn training_case_08_kill_nine_twenty_times() {
     assert_eq!(reader.runs().unwrap().len(), 1, "every launch went on with the same run");
 }
 
+/// Whether this process, and so its children, ignore SIGHUP; as far as the system tells.
+fn hang_ups_are_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+}
+
 #[test]
 fn a_termination_stops_in_good_order() {
     let rig = Rig::new();
     for name in ["TERM", "HUP", "INT", "USR1"] {
+        if name == "HUP" && hang_ups_are_ignored() {
+            eprintln!(
+                "left out: these tests were started to ignore SIGHUP, as `nohup` does, and so is a training"
+            );
+            continue;
+        }
         let root = rig.root(name);
         // So many steps that it cannot have finished before the signal.
         let mut child = command(&rig, &root).env(CHILD_STEPS, "1000000").spawn().unwrap();
