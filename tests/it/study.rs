@@ -142,6 +142,17 @@ fn a_study_runs_records_its_metrics_at_nodes_and_does_nothing_again() {
     assert_eq!(Study::count(&again, "model"), (0, 2));
     assert_eq!(Study::count(&again, "position_losses"), (0, 2));
     assert_eq!(files(&study.out()), before, "case 4: nothing is written again");
+    // What was changed by hand is found, and written again.
+    for text in ["{}", "", "no JSON"] {
+        fs::write(run.join("metrics.json"), text).expect("a file");
+        let verified = study.run("waycairn verify --root out");
+        assert!(verified.status == Some(3) && verified.out.contains("metrics.json"), "{text}\n{verified}");
+        study.launch("waycairn run");
+        assert_eq!(json(&run.join("metrics.json")), metrics, "{text}");
+    }
+    fs::remove_file(run.join("metrics.json")).expect("a file");
+    study.launch("waycairn analyze");
+    assert_eq!(json(&run.join("metrics.json")), metrics);
     // Training the same again lets the analyses begin anew, and keeps their data.
     study.launch("waycairn train");
     assert!(!run.join("analysis.json").exists() && !run.join("metrics").exists());

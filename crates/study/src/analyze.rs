@@ -269,6 +269,28 @@ impl AnalysisFile {
         self.state == AnalysisState::Complete
             && self.results.len() == wanted.len()
             && wanted.iter().all(holds)
+            && self.faults(folder).is_empty()
+    }
+
+    /// What of the results is not as it was written: files of the run's folder, each with what is wrong.
+    pub(crate) fn faults(&self, folder: &Path) -> Vec<(String, String)> {
+        let mut faults = Vec::new();
+        for (file, digest) in self.results.values().flat_map(|result| &result.files) {
+            match read_file(&folder.join(file)) {
+                Ok(bytes) if Digest::of(&bytes) == *digest => {}
+                Ok(_) => faults.push((file.clone(), "its bytes have another digest".to_owned())),
+                Err(error) => faults.push((file.clone(), error.to_string())),
+            }
+        }
+        if faults.is_empty() {
+            let there = read_file(&folder.join(METRICS)).ok();
+            let wanted = metrics_text(folder, &self.results).ok();
+            if there != wanted.map(String::into_bytes) {
+                let what = "it does not hold what the metrics of the run are; the next analysis writes it";
+                faults.push((METRICS.to_owned(), what.to_owned()));
+            }
+        }
+        faults
     }
 }
 
@@ -327,6 +349,24 @@ fn fingerprint(
         "model": keys.get(MODEL).map(|key| key.digest().to_string()),
     });
     Ok(Digest::of(follows.to_string().as_bytes()))
+}
+
+/// All metrics of a folder as one text.
+fn metrics_text(folder: &Path, results: &BTreeMap<String, ResultOf>) -> Result<String, StudyError> {
+    let mut all = Map::new();
+    for (name, result) in results.iter().filter(|(_, result)| result.kind == "metric") {
+        for file in result.files.keys() {
+            let path = folder.join(file);
+            let io = |source| StudyError::Io { operation: "read", path: path.clone(), source };
+            let damaged = |error: serde_json::Error| StudyError::Damaged {
+                path: path.clone(),
+                what: error.to_string(),
+            };
+            let value: Value = serde_json::from_slice(&read_file(&path).map_err(io)?).map_err(damaged)?;
+            all.insert(name.clone(), value);
+        }
+    }
+    Ok(format!("{:#}\n", Value::Object(all)))
 }
 
 /// New results beside the old ones.
@@ -394,20 +434,7 @@ impl Staged {
 
     /// Writes all metrics into one file.
     fn metrics(&self, results: &BTreeMap<String, ResultOf>) -> Result<(), StudyError> {
-        let mut all = Map::new();
-        for (name, result) in results.iter().filter(|(_, result)| result.kind == "metric") {
-            for file in result.files.keys() {
-                let path = self.folder.join(file);
-                let io = |source| StudyError::Io { operation: "read", path: path.clone(), source };
-                let damaged = |error: serde_json::Error| StudyError::Damaged {
-                    path: path.clone(),
-                    what: error.to_string(),
-                };
-                let value: Value = serde_json::from_slice(&read_file(&path).map_err(io)?).map_err(damaged)?;
-                all.insert(name.clone(), value);
-            }
-        }
-        self.put(METRICS, format!("{:#}\n", Value::Object(all)).as_bytes())
+        self.put(METRICS, metrics_text(&self.folder, results)?.as_bytes())
     }
 
     /// Puts the new results in the place of the old ones.

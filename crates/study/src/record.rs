@@ -192,7 +192,8 @@ impl RecordedRun {
             run,
             status: read(&at(STATUS))?,
             artifacts: read(&at(ARTIFACTS))?.unwrap_or_default(),
-            metrics: read_plain(&at(METRICS))?.unwrap_or_default(),
+            // Derived from the metrics of the run, and written again by its next analysis.
+            metrics: read_plain(&at(METRICS)).ok().flatten().unwrap_or_default(),
         }))
     }
 

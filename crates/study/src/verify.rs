@@ -5,11 +5,13 @@ use std::io::Read as _;
 use std::path::Path;
 
 use serde::Serialize;
-use waycairn_cache::Cache;
-use waycairn_durable::open_file;
+use waycairn_cache::{BookState, Cache};
+use waycairn_durable::{open_file, time};
 
+use crate::analyze::{AnalysisFile, AnalysisState};
 use crate::error::StudyError;
-use crate::record::{RecordedRun, folders};
+use crate::plan::reasons;
+use crate::record::{self, RecordedRun, folders};
 
 /// What a deep check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -56,6 +58,7 @@ pub fn verify(
             what: failure.damage.to_string(),
         });
     }
+    books(&cache, &mut found);
     records(root, &mut found)?;
     archives(root, &mut found)?;
     if quarantine {
@@ -82,12 +85,34 @@ fn records(root: &Path, found: &mut Verification) -> Result<(), StudyError> {
                     let path = path.strip_prefix(root).unwrap_or(&path).display().to_string();
                     found.damaged.push(damaged(path, what));
                 }
-                Err(error) => return Err(error),
-                Ok(None) => found.damaged.push(damaged(shown, "there is no `run.json` in it".to_owned())),
+                Err(error) => found.damaged.push(damaged(shown, reasons(&error))),
+                // A launch died before it wrote one; the next one of these settings goes on here.
+                Ok(None) => {}
                 Ok(Some(run)) => {
                     if !root.join(&run.run.source).is_file() {
                         let what = format!("it names the archive `{}`, which is not there", run.run.source);
                         found.damaged.push(damaged(format!("{shown}/run.json"), what));
+                    }
+                    let analysis = root.join(&folder).join(record::ANALYSIS);
+                    match record::read::<AnalysisFile>(&analysis) {
+                        Ok(None) => {}
+                        Ok(Some(file)) => {
+                            found.checked +=
+                                file.results.values().map(|result| result.files.len() as u64).sum::<u64>();
+                            let faults = if file.state == AnalysisState::Complete {
+                                file.faults(&root.join(&folder))
+                            } else {
+                                Vec::new()
+                            };
+                            for (file, what) in faults {
+                                found.damaged.push(damaged(format!("{shown}/{file}"), what));
+                            }
+                        }
+                        Err(error) => {
+                            found
+                                .damaged
+                                .push(damaged(format!("{shown}/{}", record::ANALYSIS), reasons(&error)));
+                        }
                     }
                     for (product, reference) in &run.artifacts.artifacts {
                         if !there.contains(&reference.path) {
@@ -100,6 +125,23 @@ fn records(root: &Path, found: &mut Verification) -> Result<(), StudyError> {
         }
     }
     Ok(())
+}
+
+/// Looks at the history and the pins.
+fn books(cache: &Cache, found: &mut Verification) {
+    let damaged = |file: &str, what: String| Damaged { path: file.to_owned(), key: None, what };
+    match cache.history(time::now_nanos()) {
+        Ok(history) => {
+            if let BookState::Garbled { reason } = history.state() {
+                found.damaged.push(damaged("history.json", reason.clone()));
+            }
+        }
+        Err(error) => found.damaged.push(damaged("history.json", reasons(&error))),
+    }
+    match cache.pins() {
+        Ok(pins) => found.damaged.extend(pins.doubt().map(|what| damaged("pins.json", what))),
+        Err(error) => found.damaged.push(damaged("pins.json", reasons(&error))),
+    }
 }
 
 /// Reads every archive to its end: each entry of it has a checksum.

@@ -56,6 +56,14 @@ pub(crate) fn run(args: &PinArgs, context: &Context) -> Result<(), CliError> {
         }
     }
     let pins = cache.pins().map_err(failure::cache)?;
+    if let Some(doubt) = pins.doubt() {
+        return Err(CliError::new(
+            "corrupt",
+            format!("`{}` cannot be understood", root.join("pins.json").display()),
+        )
+        .why(doubt)
+        .next("restore it from a copy, or remove it to go on without pins; nothing is collected meanwhile"));
+    }
     let mut out = args.output.place.open()?;
     match args.output.format() {
         Shape::Json => {
