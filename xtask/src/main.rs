@@ -71,15 +71,15 @@ const CHECKS: &[Check] = &[
         ],
         variables: &[],
     },
-    // On its own: together with the feature `check` the heavy dependencies would be built once more.
+    // Without the feature `check`, and of the whole workspace as the tests are: else the heavy dependencies would have
+    // other features, and be built once more.
     Check {
         name: "crash tests of a study",
         words: &[
             "test",
             "--release",
             "--locked",
-            "--package",
-            "waycairn-study",
+            "--workspace",
             "--features",
             "waycairn-study/fault",
             "--test",
