@@ -1,7 +1,7 @@
 //! The analysis settings of one profile: which metrics and plots, from which libraries, with which settings.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 use waycairn_analysis_host::{Discovery, ForeignAnalysis, ForeignProduct, Found, Kind, Library, discover};
@@ -38,12 +38,7 @@ impl AnalysisSettings {
     ///
     /// [`SettingsError`], for a metric that no library has among them.
     pub fn read(folder: &Path, profile: Option<&str>, places: &Discovery) -> Result<Self, SettingsError> {
-        let path =
-            if folder == Path::new(".") { PathBuf::from(ANALYSIS_FILE) } else { folder.join(ANALYSIS_FILE) };
-        if !path.exists() {
-            return Err(SettingsError::Absent { path });
-        }
-        Self::resolve(Document::read(&path)?, profile, folder, places)
+        Self::resolve(Document::of_folder(folder, ANALYSIS_FILE)?, profile, folder, places)
     }
 
     fn resolve(
@@ -65,11 +60,7 @@ impl AnalysisSettings {
                 "one value: only training settings hold choices",
             ));
         }
-        let mut lists = RESERVED.map(|key| (key, tree.take(key)));
-        let mut list = |key: &str| -> Result<Vec<(String, usize)>, SettingsError> {
-            let tree = lists.iter_mut().find(|(name, _)| *name == key).and_then(|(_, tree)| tree.take());
-            names(&document, key, tree)
-        };
+        let mut list = |key: &str| names(&document, key, tree.take(key));
         let plugins = list("plugins")?;
         let wanted_names: Vec<(Kind, String, usize)> = list("metrics")?
             .into_iter()
@@ -307,11 +298,5 @@ fn find(
 }
 
 fn bad(document: &Document, line: usize, key: &str, given: &str, accepted: &str) -> SettingsError {
-    SettingsError::BadValue {
-        path: document.path.clone(),
-        line,
-        key: key.to_owned(),
-        given: given.to_owned(),
-        accepted: accepted.to_owned(),
-    }
+    SettingsError::bad_value(&document.path, line, key, given, accepted)
 }

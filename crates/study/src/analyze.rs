@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use waycairn_analysis_host::{AnalysisHost, ForeignAnalysis, Kind, Outputs};
-use waycairn_cache::{EntryName, How, Key};
+use waycairn_cache::{EntryName, How, Key, Lookup};
 use waycairn_dag::{Address, Node};
 use waycairn_durable::{
     Digest, Durability, create_dir_all, delete_aside, is_temporary, read_file, rename, set_aside,
@@ -18,7 +18,7 @@ use waycairn_store::{ObjectStore, StoreOptions};
 
 use crate::analysis::AnalysisSettings;
 use crate::error::StudyError;
-use crate::graph::{Graph, study_value};
+use crate::graph::{Graph, NeededProduct, study_value};
 use crate::launch::{Launch, ProductReport, StudyEvent};
 use crate::making::{self, Opened, StudyNode};
 use crate::model::MODEL;
@@ -89,15 +89,9 @@ impl Launch<'_> {
         let there = record::read::<AnalysisFile>(&folder.join(ANALYSIS)).ok().flatten();
         let done = there.as_ref().is_some_and(|there| there.is_complete(&folder, &wanted));
 
-        let hit = |needed: &crate::graph::NeededProduct<'_>| {
-            let hit = matches!(cache.get(&needed.recipe), Ok(waycairn_cache::Lookup::Hit(_)));
-            hit.then(|| ProductReport {
-                product: needed.recipe.product.clone(),
-                key: needed.key.digest().to_string(),
-                status: "hit",
-                seconds: 0.0,
-                estimate: needed.estimate.clone(),
-            })
+        let hit = |needed: &NeededProduct<'_>| {
+            let hit = matches!(cache.get(&needed.recipe), Ok(Lookup::Hit(_)));
+            hit.then(|| needed.report("hit", 0.0))
         };
         if done && let Some(products) = graph.products.iter().map(hit).collect::<Option<Vec<_>>>() {
             return Ok(products);
@@ -180,16 +174,11 @@ impl Launch<'_> {
             let built = cache.get_or_build(&needed.recipe, context, making::build)?;
             let status = if built.how == How::Hit { "hit" } else { "built" };
             let name = &needed.recipe.product;
+            let seconds = begin.elapsed().as_secs_f64();
             if status == "built" {
-                observe(&StudyEvent::Product { product: name, seconds: begin.elapsed().as_secs_f64() });
+                observe(&StudyEvent::Product { product: name, seconds });
             }
-            products.push(ProductReport {
-                product: name.clone(),
-                key: needed.key.digest().to_string(),
-                status,
-                seconds: begin.elapsed().as_secs_f64(),
-                estimate: needed.estimate.clone(),
-            });
+            products.push(needed.report(status, seconds));
             opened.insert(name.clone(), Opened::new(&built.artifact)?);
         }
         let host = StudyNode { node: host, products: opened, study: study.clone(), stop: self.stop };
@@ -263,8 +252,7 @@ impl AnalysisFile {
     /// Whether all that is wanted is there, by fingerprint and by digest, and nothing else.
     pub(crate) fn is_complete(&self, folder: &Path, wanted: &BTreeMap<String, Digest>) -> bool {
         let holds = |(name, fingerprint): (&String, &Digest)| {
-            let result = self.results.get(name);
-            result.is_some_and(|result| result.fingerprint == *fingerprint && result.is_there(folder))
+            self.results.get(name).is_some_and(|result| result.fingerprint == *fingerprint)
         };
         self.state == AnalysisState::Complete
             && self.results.len() == wanted.len()
@@ -291,15 +279,6 @@ impl AnalysisFile {
             }
         }
         faults
-    }
-}
-
-impl ResultOf {
-    /// Whether its files are there, byte for byte.
-    fn is_there(&self, folder: &Path) -> bool {
-        self.files.iter().all(|(file, digest)| {
-            read_file(&folder.join(file)).is_ok_and(|bytes| Digest::of(&bytes) == *digest)
-        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What can go wrong with a study, by who can do something about it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use waycairn_cache::CacheError;
 use waycairn_durable::{CommitError, Holder, LockError};
@@ -116,6 +116,16 @@ pub enum SettingsError {
 }
 
 impl SettingsError {
+    pub(crate) fn bad_value(path: &Path, line: usize, key: &str, given: &str, accepted: &str) -> Self {
+        Self::BadValue {
+            path: path.to_owned(),
+            line,
+            key: key.to_owned(),
+            given: given.to_owned(),
+            accepted: accepted.to_owned(),
+        }
+    }
+
     /// Says what to do about it.
     #[must_use]
     pub fn next(&self) -> Option<String> {

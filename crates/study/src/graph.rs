@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use waycairn_analysis_host::ForeignProduct;
-use waycairn_cache::{Backend, EntryName, Implementation, Key, Recipe};
+use waycairn_cache::{EntryName, Implementation, Key, Recipe};
 
 use crate::analysis::AnalysisSettings;
 use crate::error::StudyError;
+use crate::launch::ProductReport;
 use crate::model::MODEL;
-use crate::plan::{PlannedRun, reasons};
+use crate::plan::{PlannedRun, backend, reasons};
 
 /// The products of one run, each after those that it depends on.
 #[derive(Debug)]
@@ -64,6 +65,19 @@ impl<'a> Graph<'a> {
         let products =
             self.products.iter().map(|needed| (needed.product.declaration().name.clone(), needed.key));
         products.chain([(MODEL.to_owned(), run.key)]).collect()
+    }
+}
+
+impl NeededProduct<'_> {
+    /// What a launch tells of it.
+    pub(crate) fn report(&self, status: &'static str, seconds: f64) -> ProductReport {
+        ProductReport {
+            product: self.recipe.product.clone(),
+            key: self.key.digest().to_string(),
+            status,
+            seconds,
+            estimate: self.estimate.clone(),
+        }
     }
 }
 
@@ -139,8 +153,7 @@ impl<'a> Making<'a, '_> {
             }
         }
         if declared.backend {
-            let backend = crate::plan::backend(&self.run.description);
-            recipe = recipe.with_backend(Backend { world_size: 1, ..backend });
+            recipe = recipe.with_backend(backend(&self.run.description));
         }
         let key = recipe.key()?;
         graph.products.push(NeededProduct {

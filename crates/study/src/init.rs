@@ -7,6 +7,7 @@ use waycairn_durable::{Committed, Durability, StagedFile, create_dir_all};
 use crate::analysis::ANALYSIS_FILE;
 use crate::error::StudyError;
 use crate::training::TRAINING_FILE;
+use crate::tree::settings_path;
 
 /// A small study that runs in seconds, and the file for its analyses.
 const FILES: [(&str, &str); 2] = [
@@ -24,7 +25,7 @@ pub fn init(folder: &Path) -> Result<Vec<PathBuf>, StudyError> {
     create_dir_all(folder)?;
     let mut written = Vec::new();
     for (name, text) in FILES {
-        let path = if folder == Path::new(".") { PathBuf::from(name) } else { folder.join(name) };
+        let path = settings_path(folder, name);
         let mut file = StagedFile::create(&path, Durability::State)?;
         file.write_all(text.as_bytes()).map_err(|source| StudyError::Io {
             operation: "write",

@@ -19,8 +19,8 @@ use crate::lease::Lease;
 use crate::model::{self, MODEL};
 use crate::plan::{Plan, PlannedRun, ProductState, chain, reasons};
 use crate::record::{
-    self, ARTIFACTS, ArtifactsFile, Outside, RECORD_VERSION, RUN, Reference, RunFile, RunState, STATUS,
-    StatusFile,
+    self, ANALYSIS, ARTIFACTS, ArtifactsFile, METRICS, Outside, RECORD_VERSION, RUN, Reference, RunFile,
+    RunState, STATUS, StatusFile,
 };
 use crate::settle;
 use crate::source;
@@ -273,10 +273,7 @@ impl Launch<'_> {
         }
         // A model that is there is only recorded, if its run's folder went meanwhile.
         let (product, node) = self.train(cache, run, observe)?;
-        let mut products = vec![product];
-        if let Stages::Analyze(_) = self.stages {
-            products.clear();
-        }
+        let mut products = if let Stages::Analyze(_) = self.stages { Vec::new() } else { vec![product] };
         let status = match self.stages.analysis() {
             None => "trained",
             Some(settings) => {
@@ -430,32 +427,32 @@ impl Launch<'_> {
         settings: &AnalysisSettings,
         run: &PlannedRun,
     ) -> Result<String, StudyError> {
-        if let Some(name) = self.analysis_source.get() {
-            return Ok(name.clone());
-        }
         let texts = [(TRAINING_FILE, &self.training.document), (ANALYSIS_FILE, &settings.document)];
-        let further = self.further(&run.description, &texts);
-        let name = source::archive(self.training.output(), &further)?;
-        Ok(self.analysis_source.get_or_init(|| name).clone())
+        self.archive(&self.analysis_source, &run.description, &texts)
     }
 
-    fn further(&self, description: &Description, texts: &[(&str, &Document)]) -> BTreeMap<String, Vec<u8>> {
+    /// An archive of this launch; it is written when the first run needs it.
+    fn archive(
+        &self,
+        written: &OnceCell<String>,
+        description: &Description,
+        texts: &[(&str, &Document)],
+    ) -> Result<String, StudyError> {
+        if let Some(name) = written.get() {
+            return Ok(name.clone());
+        }
         let own =
             description.sources.iter().map(|(name, bytes)| (format!("experiment/{name}"), bytes.to_owned()));
         let texts = texts
             .iter()
             .map(|(name, document)| (format!("settings/{name}"), document.text.clone().into_bytes()));
-        own.chain(texts).collect()
+        let name = source::archive(self.training.output(), &own.chain(texts).collect())?;
+        Ok(written.get_or_init(|| name).clone())
     }
 
-    /// The archive of the sources and settings of this launch; it is written when the first run needs it.
+    /// The archive of the sources and settings of this launch.
     fn source(&self, description: &Description) -> Result<String, StudyError> {
-        if let Some(name) = self.source.get() {
-            return Ok(name.clone());
-        }
-        let further = self.further(description, &[(TRAINING_FILE, &self.training.document)]);
-        let name = source::archive(self.training.output(), &further)?;
-        Ok(self.source.get_or_init(|| name).clone())
+        self.archive(&self.source, description, &[(TRAINING_FILE, &self.training.document)])
     }
 
     fn status(&self, run: &PlannedRun, state: RunState) -> StatusFile {
@@ -474,7 +471,7 @@ impl Launch<'_> {
 
 /// Removes what an analysis left in the folder of a run: first what says that there is one.
 pub(crate) fn start_over(folder: &Path) -> Result<(), StudyError> {
-    for file in ["analysis.json", "metrics.json"] {
+    for file in [ANALYSIS, METRICS] {
         remove_file(&folder.join(file))?;
     }
     for results in ["metrics", "plots"] {

@@ -204,14 +204,21 @@ impl RecordedRun {
     /// [`StudyError::Damaged`] for a file that says nothing that can be read.
     pub fn list(root: &Path) -> Result<Vec<Self>, StudyError> {
         let mut found = Vec::new();
-        for variant in folders(&root.join("runs"))? {
-            for member in folders(&root.join("runs").join(&variant))? {
-                let folder = Path::new("runs").join(&variant).join(&member);
-                found.extend(Self::open(root, &folder)?);
-            }
+        for folder in run_folders(root)? {
+            found.extend(Self::open(root, &folder)?);
         }
         Ok(found)
     }
+}
+
+/// The folders of all runs, from the root, sorted.
+pub(crate) fn run_folders(root: &Path) -> Result<Vec<PathBuf>, StudyError> {
+    let mut found = Vec::new();
+    for variant in folders(&root.join("runs"))? {
+        let variant = Path::new("runs").join(variant);
+        found.extend(folders(&root.join(&variant))?.into_iter().map(|member| variant.join(member)));
+    }
+    Ok(found)
 }
 
 /// Finds one run: by its folder, by the name of its nodes, or by its node's address.

@@ -108,12 +108,7 @@ impl Training {
         folder: &Path,
         profile: Option<&str>,
     ) -> Result<Self, SettingsError> {
-        let here = Path::new(".");
-        let path = if folder == here { PathBuf::from(TRAINING_FILE) } else { folder.join(TRAINING_FILE) };
-        if !path.exists() {
-            return Err(SettingsError::Absent { path });
-        }
-        Self::resolve(experiments, Document::read(&path)?, profile)
+        Self::resolve(experiments, Document::of_folder(folder, TRAINING_FILE)?, profile)
     }
 
     pub(crate) fn resolve(
@@ -356,13 +351,7 @@ struct Reader<'file> {
 
 impl Reader<'_> {
     fn bad(&self, place: Place, key: &str, given: &str, accepted: &str) -> SettingsError {
-        SettingsError::BadValue {
-            path: self.path.to_owned(),
-            line: place.line,
-            key: key.to_owned(),
-            given: given.to_owned(),
-            accepted: accepted.to_owned(),
-        }
+        SettingsError::bad_value(self.path, place.line, key, given, accepted)
     }
 
     fn text(&self, key: &str, tree: &Tree, accepted: &str) -> Result<String, SettingsError> {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 use waycairn_durable::read_file;
+use waycairn_train::nearest;
 
 use crate::error::SettingsError;
-use waycairn_train::nearest;
 
 /// The key of a table that lists options.
 const CHOICE: &str = "choice";
@@ -48,8 +48,19 @@ pub(crate) struct Choice<'tree> {
     pub(crate) place: Place,
 }
 
+/// A settings file of a folder; of this folder by its name alone.
+pub(crate) fn settings_path(folder: &Path, name: &str) -> PathBuf {
+    if folder == Path::new(".") { PathBuf::from(name) } else { folder.join(name) }
+}
+
 impl Document {
-    pub(crate) fn read(path: &Path) -> Result<Self, SettingsError> {
+    /// Reads the settings file of a folder.
+    pub(crate) fn of_folder(folder: &Path, name: &str) -> Result<Self, SettingsError> {
+        let path = settings_path(folder, name);
+        if path.exists() { Self::read(&path) } else { Err(SettingsError::Absent { path }) }
+    }
+
+    fn read(path: &Path) -> Result<Self, SettingsError> {
         let bytes =
             read_file(path).map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
         let text = String::from_utf8(bytes).map_err(|error| SettingsError::NotText {
@@ -239,13 +250,7 @@ impl File<'_> {
     }
 
     fn bad(&self, place: Place, key: &str, given: &str, accepted: &str) -> SettingsError {
-        SettingsError::BadValue {
-            path: self.path.to_owned(),
-            line: place.line,
-            key: key.to_owned(),
-            given: given.to_owned(),
-            accepted: accepted.to_owned(),
-        }
+        SettingsError::bad_value(self.path, place.line, key, given, accepted)
     }
 
     fn table(

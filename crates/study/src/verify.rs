@@ -11,7 +11,7 @@ use waycairn_durable::{open_file, time};
 use crate::analyze::{AnalysisFile, AnalysisState};
 use crate::error::StudyError;
 use crate::plan::reasons;
-use crate::record::{self, RecordedRun, folders};
+use crate::record::{self, RecordedRun, run_folders};
 
 /// What a deep check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -59,7 +59,7 @@ pub fn verify(
         });
     }
     books(&cache, &mut found);
-    records(root, &mut found)?;
+    records(&cache, &mut found)?;
     archives(root, &mut found)?;
     if quarantine {
         for entry in report.damaged() {
@@ -71,54 +71,49 @@ pub fn verify(
     Ok(found)
 }
 
-fn records(root: &Path, found: &mut Verification) -> Result<(), StudyError> {
-    let cache = Cache::open(root)?;
+fn records(cache: &Cache, found: &mut Verification) -> Result<(), StudyError> {
+    let root = cache.root();
     let there: BTreeSet<String> = cache.listing()?.entries().map(crate::record::entry_path).collect();
-    for variant in folders(&root.join("runs"))? {
-        for member in folders(&root.join("runs").join(&variant))? {
-            let folder = Path::new("runs").join(&variant).join(&member);
-            let shown = folder.display().to_string();
-            found.checked += 1;
-            let damaged = |path: String, what: String| Damaged { path, key: None, what };
-            match RecordedRun::open(root, &folder) {
-                Err(StudyError::Damaged { path, what }) => {
-                    let path = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-                    found.damaged.push(damaged(path, what));
+    for folder in run_folders(root)? {
+        let shown = folder.display().to_string();
+        found.checked += 1;
+        let damaged = |path: String, what: String| Damaged { path, key: None, what };
+        match RecordedRun::open(root, &folder) {
+            Err(StudyError::Damaged { path, what }) => {
+                let path = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+                found.damaged.push(damaged(path, what));
+            }
+            Err(error) => found.damaged.push(damaged(shown, reasons(&error))),
+            // A launch died before it wrote one; the next one of these settings goes on here.
+            Ok(None) => {}
+            Ok(Some(run)) => {
+                if !root.join(&run.run.source).is_file() {
+                    let what = format!("it names the archive `{}`, which is not there", run.run.source);
+                    found.damaged.push(damaged(format!("{shown}/run.json"), what));
                 }
-                Err(error) => found.damaged.push(damaged(shown, reasons(&error))),
-                // A launch died before it wrote one; the next one of these settings goes on here.
-                Ok(None) => {}
-                Ok(Some(run)) => {
-                    if !root.join(&run.run.source).is_file() {
-                        let what = format!("it names the archive `{}`, which is not there", run.run.source);
-                        found.damaged.push(damaged(format!("{shown}/run.json"), what));
-                    }
-                    let analysis = root.join(&folder).join(record::ANALYSIS);
-                    match record::read::<AnalysisFile>(&analysis) {
-                        Ok(None) => {}
-                        Ok(Some(file)) => {
-                            found.checked +=
-                                file.results.values().map(|result| result.files.len() as u64).sum::<u64>();
-                            let faults = if file.state == AnalysisState::Complete {
-                                file.faults(&root.join(&folder))
-                            } else {
-                                Vec::new()
-                            };
-                            for (file, what) in faults {
-                                found.damaged.push(damaged(format!("{shown}/{file}"), what));
-                            }
-                        }
-                        Err(error) => {
-                            found
-                                .damaged
-                                .push(damaged(format!("{shown}/{}", record::ANALYSIS), reasons(&error)));
+                let analysis = root.join(&folder).join(record::ANALYSIS);
+                match record::read::<AnalysisFile>(&analysis) {
+                    Ok(None) => {}
+                    Ok(Some(file)) => {
+                        found.checked +=
+                            file.results.values().map(|result| result.files.len() as u64).sum::<u64>();
+                        let faults = if file.state == AnalysisState::Complete {
+                            file.faults(&root.join(&folder))
+                        } else {
+                            Vec::new()
+                        };
+                        for (file, what) in faults {
+                            found.damaged.push(damaged(format!("{shown}/{file}"), what));
                         }
                     }
-                    for (product, reference) in &run.artifacts.artifacts {
-                        if !there.contains(&reference.path) {
-                            let what = format!("its `{product}` is `{}`, which is not there", reference.path);
-                            found.damaged.push(damaged(format!("{shown}/artifacts.json"), what));
-                        }
+                    Err(error) => {
+                        found.damaged.push(damaged(format!("{shown}/{}", record::ANALYSIS), reasons(&error)));
+                    }
+                }
+                for (product, reference) in &run.artifacts.artifacts {
+                    if !there.contains(&reference.path) {
+                        let what = format!("its `{product}` is `{}`, which is not there", reference.path);
+                        found.damaged.push(damaged(format!("{shown}/artifacts.json"), what));
                     }
                 }
             }
