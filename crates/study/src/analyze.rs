@@ -18,7 +18,7 @@ use waycairn_store::{ObjectStore, StoreOptions};
 
 use crate::analysis::AnalysisSettings;
 use crate::error::StudyError;
-use crate::graph::{Graph, NeededProduct, study_value};
+use crate::graph::{Graph, NeededProduct};
 use crate::launch::{Launch, ProductReport, StudyEvent};
 use crate::making::{self, Opened, StudyNode};
 use crate::model::MODEL;
@@ -77,20 +77,17 @@ impl Launch<'_> {
         &self,
         settings: &AnalysisSettings,
         run: &PlannedRun,
+        graph: &Graph<'_>,
         observe: &mut dyn FnMut(&StudyEvent<'_>),
     ) -> Result<Vec<ProductReport>, StudyError> {
         let root = self.training.output();
         let folder = root.join(&run.job.folder);
-        let cache = self.cache()?;
-        let graph = Graph::new(settings, &self.training.experiment, run)?;
-        let study = study_value(settings, run);
-        let wanted = wanted(settings, &study, &graph.keys(run))?;
         let node = self.node(run)?;
         let there = record::read::<AnalysisFile>(&folder.join(ANALYSIS)).ok().flatten();
-        let done = there.as_ref().is_some_and(|there| there.is_complete(&folder, &wanted));
+        let done = there.as_ref().is_some_and(|there| there.is_complete(&folder, &graph.wanted));
 
         let hit = |needed: &NeededProduct<'_>| {
-            let hit = matches!(cache.get(&needed.recipe), Ok(Lookup::Hit(_)));
+            let hit = matches!(self.cache.get(&needed.recipe), Ok(Lookup::Hit(_)));
             hit.then(|| needed.report("hit", 0.0))
         };
         if done && let Some(products) = graph.products.iter().map(hit).collect::<Option<Vec<_>>>() {
@@ -111,14 +108,14 @@ impl Launch<'_> {
         record::write(&folder.join(ANALYSIS), &file)?;
         let device = &run.job.request.device;
         let result = waycairn_train::at_node(self.experiments, root, &node, device, |host| {
-            self.compute(settings, &graph, run, host, &file, &wanted, &study, &node, observe)
+            self.compute(settings, graph, run, host, &file, &node, observe)
         });
         match result.map_err(StudyError::from).and_then(|result| result) {
             Ok((products, results)) => {
                 file.results = results;
                 file.state = AnalysisState::Complete;
                 file.ended = Some(time::rfc3339_micros(time::now_nanos()));
-                self.refer(&folder, run, &graph)?;
+                self.refer(&folder, run, graph)?;
                 record::write(&folder.join(ANALYSIS), &file)?;
                 Ok(products)
             }
@@ -155,15 +152,12 @@ impl Launch<'_> {
         run: &PlannedRun,
         host: &dyn AnalysisHost,
         there: &AnalysisFile,
-        wanted: &BTreeMap<String, Digest>,
-        study: &Value,
         node: &Node,
         observe: &mut dyn FnMut(&StudyEvent<'_>),
     ) -> Result<(Vec<ProductReport>, BTreeMap<String, ResultOf>), StudyError> {
-        let cache = self.cache()?;
         let mut products = Vec::new();
         let mut opened = BTreeMap::new();
-        let model = cache.artifact_of_key(MODEL, &run.key)?;
+        let model = self.cache.artifact_of_key(MODEL, &run.key)?;
         opened.insert(MODEL.to_owned(), Opened::new(&model)?);
         for needed in &graph.products {
             if self.stop.is_requested() {
@@ -171,7 +165,7 @@ impl Launch<'_> {
             }
             let begin = Instant::now();
             let context = making::Context { product: needed.product, node: host, stop: self.stop };
-            let built = cache.get_or_build(&needed.recipe, context, making::build)?;
+            let built = self.cache.get_or_build(&needed.recipe, context, making::build)?;
             let status = if built.how == How::Hit { "hit" } else { "built" };
             let name = &needed.recipe.product;
             let seconds = begin.elapsed().as_secs_f64();
@@ -181,7 +175,7 @@ impl Launch<'_> {
             products.push(needed.report(status, seconds));
             opened.insert(name.clone(), Opened::new(&built.artifact)?);
         }
-        let host = StudyNode { node: host, products: opened, study: study.clone(), stop: self.stop };
+        let host = StudyNode { node: host, products: opened, study: graph.study.clone(), stop: self.stop };
         let folder = self.training.output().join(&run.job.folder);
         let staged = Staged::new(&folder)?;
         let mut results = BTreeMap::new();
@@ -192,7 +186,7 @@ impl Launch<'_> {
             }
             let declared = analysis.declaration();
             let name = &declared.name;
-            let fingerprint = wanted[name];
+            let fingerprint = graph.wanted[name];
             if let Some(old) = there.results.get(name).filter(|old| old.fingerprint == fingerprint)
                 // What is recorded elsewhere may have changed, and no key says so.
                 && declared.needs.scalars.is_empty()
@@ -282,21 +276,8 @@ impl AnalysisFile {
     }
 }
 
-/// The fingerprints of the metrics and plots that are asked for, by name.
-pub(crate) fn wanted(
-    settings: &AnalysisSettings,
-    study: &Value,
-    keys: &BTreeMap<String, Key>,
-) -> Result<BTreeMap<String, Digest>, StudyError> {
-    let mut wanted = BTreeMap::new();
-    for analysis in settings.analyses() {
-        wanted.insert(analysis.declaration().name.clone(), fingerprint(analysis, settings, study, keys)?);
-    }
-    Ok(wanted)
-}
-
 /// What a result follows from: when this is the same, it is kept.
-fn fingerprint(
+pub(crate) fn fingerprint(
     analysis: &ForeignAnalysis,
     settings: &AnalysisSettings,
     study: &Value,

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use waycairn_analysis_host::ForeignProduct;
 use waycairn_cache::{EntryName, Implementation, Key, Recipe};
+use waycairn_durable::Digest;
 
 use crate::analysis::AnalysisSettings;
+use crate::analyze::fingerprint;
 use crate::error::StudyError;
 use crate::launch::ProductReport;
 use crate::model::MODEL;
@@ -16,6 +18,10 @@ use crate::plan::{PlannedRun, backend, reasons};
 #[derive(Debug)]
 pub(crate) struct Graph<'a> {
     pub(crate) products: Vec<NeededProduct<'a>>,
+    /// What its analyses see of the settings of the study.
+    pub(crate) study: Value,
+    /// The fingerprints of its metrics and plots, by name.
+    pub(crate) wanted: BTreeMap<String, Digest>,
 }
 
 /// One product of a run.
@@ -41,8 +47,9 @@ impl<'a> Graph<'a> {
         experiment: &str,
         run: &PlannedRun,
     ) -> Result<Self, StudyError> {
-        let mut graph = Self { products: Vec::new() };
         let training = json!(run.job.settings);
+        let study = json!({ "training": training, "analysis": settings.complete, "member": run.job.member });
+        let mut graph = Self { products: Vec::new(), study, wanted: BTreeMap::new() };
         let making = Making { settings, experiment, run, training };
         for analysis in settings.analyses() {
             let declared = analysis.declaration();
@@ -50,6 +57,11 @@ impl<'a> Graph<'a> {
                 let reason = format!("the {} `{}` needs it", declared.kind, declared.name);
                 making.add(&mut graph, product, &mut Vec::new(), &reason)?;
             }
+        }
+        let keys = graph.keys(run);
+        for analysis in settings.analyses() {
+            let name = analysis.declaration().name.clone();
+            graph.wanted.insert(name, fingerprint(analysis, settings, &graph.study, &keys)?);
         }
         Ok(graph)
     }
@@ -61,7 +73,7 @@ impl<'a> Graph<'a> {
     }
 
     /// The key of a product, or of the model.
-    pub(crate) fn keys(&self, run: &PlannedRun) -> BTreeMap<String, Key> {
+    fn keys(&self, run: &PlannedRun) -> BTreeMap<String, Key> {
         let products =
             self.products.iter().map(|needed| (needed.product.declaration().name.clone(), needed.key));
         products.chain([(MODEL.to_owned(), run.key)]).collect()
@@ -166,13 +178,4 @@ impl<'a> Making<'a, '_> {
         });
         Ok(())
     }
-}
-
-/// What an analysis or a product sees of the settings of its study.
-pub(crate) fn study_value(settings: &AnalysisSettings, run: &PlannedRun) -> Value {
-    let mut study = Map::new();
-    study.insert("training".to_owned(), json!(run.job.settings));
-    study.insert("analysis".to_owned(), settings.complete.clone());
-    study.insert("member".to_owned(), json!(run.job.member));
-    Value::Object(study)
 }

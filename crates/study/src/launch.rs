@@ -15,6 +15,7 @@ use waycairn_train::{Description, Event, Experiments, Stop, TrainRequest};
 
 use crate::analysis::{ANALYSIS_FILE, AnalysisSettings};
 use crate::error::StudyError;
+use crate::graph::Graph;
 use crate::lease::Lease;
 use crate::model::{self, MODEL};
 use crate::plan::{Plan, PlannedRun, ProductState, chain, reasons};
@@ -140,6 +141,9 @@ pub(crate) struct Launch<'a> {
     pub(crate) training: &'a Training,
     pub(crate) options: &'a LaunchOptions,
     pub(crate) stages: Stages<'a>,
+    /// What each run needs for its analysis, in the order of the plan; none for a training.
+    pub(crate) graphs: Vec<Graph<'a>>,
+    pub(crate) cache: Cache,
     pub(crate) stop: &'a Stop,
     pub(crate) started: i64,
     /// The archive of the sources, once it was needed.
@@ -171,9 +175,10 @@ pub fn launch(
 ) -> Result<LaunchReport, StudyError> {
     let started = time::now_nanos();
     let plan = Plan::new(experiments, training)?;
-    if let Some(analysis) = stages.analysis() {
-        plan.check(analysis, training)?;
-    }
+    let graphs = match stages.analysis() {
+        Some(analysis) => plan.graphs(analysis, training)?,
+        None => Vec::new(),
+    };
     ensure_format(&training.output).map_err(waycairn_train::TrainError::from)?;
     waycairn_train::use_threads(training.runtime.threads)?;
     let lease = Lease::join(&training.output, stages.digest(training), announce)?;
@@ -184,6 +189,8 @@ pub fn launch(
         training,
         options,
         stages,
+        graphs,
+        cache: open_cache(training)?,
         stop,
         started,
         source: OnceCell::new(),
@@ -203,20 +210,18 @@ fn announce(holder: &Holder) {
     tracing::warn!("waiting for {holder}, who looks at the workers of the root");
 }
 
-impl Launch<'_> {
-    pub(crate) fn cache(&self) -> Result<Cache, StudyError> {
-        let announce = |waiting: &Waiting<'_>| tracing::warn!("{waiting}");
-        let options =
-            CacheOptions { announce: Some(std::sync::Arc::new(announce)), ..CacheOptions::default() };
-        Ok(Cache::with_options(&self.training.output, options)?)
-    }
+fn open_cache(training: &Training) -> Result<Cache, StudyError> {
+    let announce = |waiting: &Waiting<'_>| tracing::warn!("{waiting}");
+    let options = CacheOptions { announce: Some(std::sync::Arc::new(announce)), ..CacheOptions::default() };
+    Ok(Cache::with_options(&training.output, options)?)
+}
 
+impl Launch<'_> {
     fn runs(
         &self,
         plan: &Plan,
         observe: &mut dyn FnMut(&StudyEvent<'_>),
     ) -> Result<LaunchReport, StudyError> {
-        let cache = self.cache()?;
         let of = plan.runs.len();
         let mut report = LaunchReport::default();
         let mut failed = Vec::new();
@@ -232,7 +237,7 @@ impl Launch<'_> {
             if self.stop.is_requested() {
                 return Err(stopped(&done, of));
             }
-            match self.run(&cache, run, observe) {
+            match self.run(run, self.graphs.get(index), observe) {
                 Ok((products, ran)) => {
                     report.products.extend(products);
                     done.insert(index, ran);
@@ -257,8 +262,8 @@ impl Launch<'_> {
     /// Does the stages of one run.
     fn run(
         &self,
-        cache: &Cache,
         run: &PlannedRun,
+        graph: Option<&Graph<'_>>,
         observe: &mut dyn FnMut(&StudyEvent<'_>),
     ) -> Result<(Vec<ProductReport>, RunReport), StudyError> {
         let path = run.job.folder.display().to_string();
@@ -272,12 +277,12 @@ impl Launch<'_> {
             });
         }
         // A model that is there is only recorded, if its run's folder went meanwhile.
-        let (product, node) = self.train(cache, run, observe)?;
+        let (product, node) = self.train(run, observe)?;
         let mut products = if let Stages::Analyze(_) = self.stages { Vec::new() } else { vec![product] };
-        let status = match self.stages.analysis() {
+        let status = match self.stages.analysis().zip(graph) {
             None => "trained",
-            Some(settings) => {
-                let analyzed = self.analyze(settings, run, observe)?;
+            Some((settings, graph)) => {
+                let analyzed = self.analyze(settings, run, graph, observe)?;
                 products.extend(analyzed);
                 "analyzed"
             }
@@ -288,14 +293,13 @@ impl Launch<'_> {
     /// Trains one run, or finds its model.
     fn train(
         &self,
-        cache: &Cache,
         run: &PlannedRun,
         observe: &mut dyn FnMut(&StudyEvent<'_>),
     ) -> Result<(ProductReport, Option<String>), StudyError> {
         let folder = self.training.output.join(&run.job.folder);
         let begin = Instant::now();
         // What is there may be damaged, which is an error here as everywhere.
-        let found = matches!(cache.get(&run.recipe)?, waycairn_cache::Lookup::Hit(_));
+        let found = matches!(self.cache.get(&run.recipe)?, waycairn_cache::Lookup::Hit(_));
         if !found {
             self.begin(run, &folder)?;
         }
@@ -309,7 +313,7 @@ impl Launch<'_> {
             stop: self.stop,
             progress: &mut progress,
         };
-        let built = match cache.get_or_build(&run.recipe, context, model::build) {
+        let built = match self.cache.get_or_build(&run.recipe, context, model::build) {
             Ok(built) => built,
             // It goes on where it stopped, so its state stands.
             Err(error @ StudyError::Stopped { .. }) => return Err(error),

@@ -93,34 +93,18 @@ impl Plan {
         Ok(Self { runs })
     }
 
-    /// Works out the products of every run for an analysis, and refuses the whole where one may not be built.
-    ///
-    /// # Errors
-    ///
-    /// [`StudyError::OverLimit`] with the reasons of each configuration; [`StudyError::Products`] for a product that there is
-    /// not, and for a circle.
-    pub fn check(&self, settings: &AnalysisSettings, training: &Training) -> Result<(), StudyError> {
-        self.products(settings, training).map(|_| ())
-    }
-
-    /// The products of every run for an analysis, in the order of [`runs`](Self::runs), each after those that it depends
-    /// on.
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check).
-    pub fn products(
+    /// Works out what every run needs for an analysis, in the order of the runs, and refuses the whole where a product may
+    /// not be built.
+    pub(crate) fn graphs<'a>(
         &self,
-        settings: &AnalysisSettings,
+        settings: &'a AnalysisSettings,
         training: &Training,
-    ) -> Result<Vec<Vec<PlannedProduct>>, StudyError> {
-        let cache = Cache::open(&training.output)?;
+    ) -> Result<Vec<Graph<'a>>, StudyError> {
         let mut refusals: Vec<String> = Vec::new();
-        let mut planned = Vec::with_capacity(self.runs.len());
+        let mut graphs = Vec::with_capacity(self.runs.len());
         for run in &self.runs {
             let graph = Graph::new(settings, training.experiment(), run)?;
-            let mut products = Vec::with_capacity(graph.products.len());
-            for needed in graph.products {
+            for needed in &graph.products {
                 for warning in &needed.warnings {
                     tracing::warn!(configuration = run.label, product = needed.recipe.product, "{warning}");
                 }
@@ -130,16 +114,35 @@ impl Plan {
                         refusals.push(refusal);
                     }
                 }
-                let state = state(&cache, &needed.recipe)?;
-                let NeededProduct { recipe, key, estimate, .. } = needed;
-                products.push(PlannedProduct { recipe, key, state, estimate });
             }
-            planned.push(products);
+            graphs.push(graph);
         }
         if refusals.is_empty() {
-            return Ok(planned);
+            return Ok(graphs);
         }
         Err(StudyError::OverLimit { refusals, of: training.configurations.len() })
+    }
+
+    /// The products of every run for an analysis, in the order of [`runs`](Self::runs), each after those that it depends
+    /// on.
+    ///
+    /// # Errors
+    ///
+    /// [`StudyError::OverLimit`] with the reasons of each configuration; [`StudyError::Products`] for a product that there is
+    /// not, and for a circle.
+    pub fn products(
+        &self,
+        settings: &AnalysisSettings,
+        training: &Training,
+    ) -> Result<Vec<Vec<PlannedProduct>>, StudyError> {
+        let cache = Cache::open(&training.output)?;
+        let planned = |needed: NeededProduct<'_>| {
+            let state = state(&cache, &needed.recipe)?;
+            let NeededProduct { recipe, key, estimate, .. } = needed;
+            Ok(PlannedProduct { recipe, key, state, estimate })
+        };
+        let graphs = self.graphs(settings, training)?.into_iter();
+        graphs.map(|graph| graph.products.into_iter().map(planned).collect()).collect()
     }
 
     /// Says why the models of the runs are missing, where they are: which field of each recipe differs from the nearest

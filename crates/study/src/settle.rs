@@ -13,15 +13,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use waycairn_cache::{Cache, EntryName, GcPolicy, Lookup, Used};
+use waycairn_cache::{EntryName, GcPolicy, Lookup, Used};
 use waycairn_durable::{
     Durability, create_dir_all, delete_aside, is_temporary, set_aside, sync_folder, time, write_file,
 };
 
 use crate::analysis::ANALYSIS_FILE;
-use crate::analyze::{self, AnalysisFile};
+use crate::analyze::AnalysisFile;
 use crate::error::StudyError;
-use crate::graph::{Graph, study_value};
+
 use crate::launch::{Launch, Stages, start_over};
 use crate::lease::Alone;
 use crate::plan::Plan;
@@ -46,8 +46,8 @@ pub(crate) fn settle(
 ) -> Result<Option<Vec<String>>, StudyError> {
     let training = launch.training;
     let root = training.output();
-    let cache = Cache::open(root)?;
-    let Some(Settled { sources, products }) = settled(launch, &cache, plan)? else { return Ok(None) };
+    let cache = &launch.cache;
+    let Some(Settled { sources, products }) = settled(launch, plan)? else { return Ok(None) };
     if let Stages::Train = launch.stages {
         // A training lets the analyses of its runs begin anew, once it has succeeded.
         for folder in plan.folders() {
@@ -86,7 +86,7 @@ pub(crate) fn settle(
     }
     let planned = cache.plan_gc(&history, now, GcPolicy::default(), None)?;
     if planned.removals().next().is_some() {
-        let report = planned.execute(&cache, &alone.lock);
+        let report = planned.execute(cache, &alone.lock);
         removed.extend(report.removed_entries.iter().map(crate::record::entry_path));
         for failure in &report.errors {
             tracing::warn!(path = %failure.path.display(), error = failure.error, "an older artifact stays");
@@ -114,22 +114,20 @@ struct Settled {
 
 /// Looks at every run of a plan, whoever has done it; `None` while one of them is not whole: another worker has it,
 /// left it, or failed at it.
-fn settled(launch: &Launch<'_>, cache: &Cache, plan: &Plan) -> Result<Option<Settled>, StudyError> {
+fn settled(launch: &Launch<'_>, plan: &Plan) -> Result<Option<Settled>, StudyError> {
     let root = launch.training.output();
     let mut settled = Settled { sources: BTreeSet::new(), products: BTreeSet::new() };
-    for run in &plan.runs {
+    for (index, run) in plan.runs.iter().enumerate() {
         let folder = root.join(&run.job.folder);
         let Some(recorded) = RecordedRun::open(root, &run.job.folder)? else { return Ok(None) };
         let trained = recorded.status.as_ref().is_some_and(|status| status.state == RunState::Trained);
-        if !trained || !matches!(cache.get(&run.recipe)?, Lookup::Hit(_)) {
+        if !trained || !matches!(launch.cache.get(&run.recipe)?, Lookup::Hit(_)) {
             return Ok(None);
         }
         settled.sources.insert(recorded.run.source);
         let analysis = record::read::<AnalysisFile>(&folder.join(record::ANALYSIS))?;
-        if let Some(settings) = launch.stages.analysis() {
-            let graph = Graph::new(settings, &launch.training.experiment, run)?;
-            let wanted = analyze::wanted(settings, &study_value(settings, run), &graph.keys(run))?;
-            if !analysis.as_ref().is_some_and(|file| file.is_complete(&folder, &wanted)) {
+        if let Some(graph) = launch.graphs.get(index) {
+            if !analysis.as_ref().is_some_and(|file| file.is_complete(&folder, &graph.wanted)) {
                 return Ok(None);
             }
             settled.products.extend(graph.entries()?);

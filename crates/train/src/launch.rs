@@ -38,7 +38,7 @@ impl Launch {
 }
 
 /// The crates that the numbers come from, with their versions.
-pub(crate) fn packages() -> BTreeMap<String, String> {
+fn packages() -> BTreeMap<String, String> {
     let packages = [("waycairn", env!("CARGO_PKG_VERSION")), ("burn", BURN_VERSION)];
     packages.map(|(name, version)| (name.to_owned(), version.to_owned())).into()
 }
