@@ -23,6 +23,7 @@
 //! - **CLI-5**: no panic reaches the user as one.
 
 mod args;
+mod chart;
 mod columnar;
 mod command;
 mod context;

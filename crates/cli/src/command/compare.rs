@@ -1,10 +1,16 @@
 //! `waycairn compare`: the runs of a study beside each other.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use clap::Args;
 use serde_json::Value as Json;
+use waycairn_dag::Address;
+use waycairn_store::{ObjectReader, Scalar};
 use waycairn_study::RecordedRun;
 use waycairn_train::nearest;
 
+use crate::chart::{Axis, Chart, Series};
 use crate::command::study::StudyPlace;
 use crate::context::Context;
 use crate::error::CliError;
@@ -19,15 +25,26 @@ use crate::value::Value;
 #[command(after_help = "\
 Examples:
   waycairn compare
-  waycairn compare settings.learning_rate seconds --format csv
+  waycairn compare settings.learning_rate val/loss seconds --format csv
   waycairn compare --root outputs/small --format json
+  waycairn compare val/loss --plot --against settings.learning_rate -o loss.svg
 
-A PATH is a metric's, as loss_by_position.mean or coverage.projected_mean.0, a setting's, as settings.learning_rate, or
-seconds, what the training took. Without one all numbers of all metrics are shown.")]
+A PATH is a metric's, as loss_by_position.mean or coverage.projected_mean.0, a setting's, as settings.learning_rate, a
+field of the run's last node, as val/loss, or seconds, what the training took. Without one all numbers of all metrics are
+shown, and the losses where there are no metrics.
+
+With --plot it is a figure: a point for each run, and a line through the means of what stands at one place of the
+horizontal axis, which are the variants, or the numbers at the path of --against.")]
 pub(crate) struct CompareArgs {
     /// What to show
     #[arg(value_name = "PATH")]
     pub(super) paths: Vec<String>,
+    /// Draw it, as SVG, into FILE
+    #[arg(long, requires = "output")]
+    pub(super) plot: bool,
+    /// The number that the horizontal axis of the plot has [default: the variants beside each other]
+    #[arg(long, value_name = "PATH", requires = "plot")]
+    pub(super) against: Option<String>,
     #[command(flatten)]
     pub(super) place: StudyPlace,
     #[command(flatten)]
@@ -37,23 +54,41 @@ pub(crate) struct CompareArgs {
 /// The names of a row that are not the user's.
 const FIXED: &[&str] = &["path", "variant", "member", "node", "state"];
 
+/// What is shown of runs that have no metrics.
+const LOSSES: [&str; 2] = ["train/loss", "val/loss"];
+
+/// A run, with what its last node has.
+struct Compared {
+    run: RecordedRun,
+    fields: BTreeMap<String, Scalar>,
+}
+
 pub(crate) fn run(args: &CompareArgs, context: &Context) -> Result<(), CliError> {
     let root = args.place.root(context)?;
-    let runs = RecordedRun::list(&root).map_err(failure::study)?;
+    let runs = compared(&root)?;
     let mut known = Vec::new();
-    for run in &runs {
-        leaves("", &run.metrics, &mut known);
+    for compared in &runs {
+        leaves("", &compared.run.metrics, &mut known);
+    }
+    if known.is_empty() {
+        let there = |key: &&&str| runs.iter().any(|run| run.fields.contains_key(**key));
+        known.extend(LOSSES.iter().filter(there).map(ToString::to_string));
     }
     let paths = if args.paths.is_empty() { known.clone() } else { args.paths.clone() };
-    for path in &args.paths {
-        if !runs.is_empty() && runs.iter().all(|run| find(run, path).is_none()) {
-            let near = nearest(path, known.iter().map(String::as_str));
+    for path in args.paths.iter().chain(&args.against) {
+        if !runs.is_empty() && runs.iter().all(|run| run.find(path).is_none()) {
+            let fields = runs.iter().flat_map(|run| run.fields.keys().map(String::as_str));
+            let near = nearest(path, known.iter().map(String::as_str).chain(fields));
             let near = near.map_or_else(String::new, |near| format!("; the nearest is `{near}`"));
             context.note(&format!("no run has `{path}`{near}"));
         }
     }
+    if args.plot {
+        return plot(args, &runs, &paths);
+    }
     let mut out = args.output.open(&context.terminal)?;
-    let row = |run: &RecordedRun| -> Vec<Value> {
+    let row = |compared: &Compared| -> Vec<Value> {
+        let run = &compared.run;
         let state = run.status.as_ref().map(|status| match status.state {
             waycairn_study::RunState::Running => "running",
             waycairn_study::RunState::Trained => "trained",
@@ -66,7 +101,7 @@ pub(crate) fn run(args: &CompareArgs, context: &Context) -> Result<(), CliError>
             Value::text(run.run.node.clone()),
             Value::text(state),
         ];
-        let values = paths.iter().map(|path| find(run, path).map_or(Value::Null, Value::from));
+        let values = paths.iter().map(|path| compared.find(path).unwrap_or(Value::Null));
         fixed.into_iter().chain(values).collect()
     };
     match args.output.format() {
@@ -89,6 +124,69 @@ pub(crate) fn run(args: &CompareArgs, context: &Context) -> Result<(), CliError>
     out.finish()
 }
 
+/// The runs of a root with the fields of their last nodes.
+fn compared(root: &Path) -> Result<Vec<Compared>, CliError> {
+    let runs = RecordedRun::list(root).map_err(failure::study)?;
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let reader = ObjectReader::open(root).map_err(failure::query)?;
+    let with = |run: RecordedRun| -> Result<Compared, CliError> {
+        let address = run.run.node.as_deref().and_then(|node| node.parse::<Address>().ok());
+        let view = match address {
+            Some(address) => reader.node(&address.decode()).map_err(failure::query)?,
+            None => None,
+        };
+        Ok(Compared { run, fields: view.map(|view| view.fields).unwrap_or_default() })
+    };
+    runs.into_iter().map(with).collect()
+}
+
+/// Draws the runs.
+fn plot(args: &CompareArgs, runs: &[Compared], paths: &[String]) -> Result<(), CliError> {
+    args.output.place.ending_of_one("svg")?;
+    let mut variants: Vec<&str> = Vec::new();
+    for compared in runs {
+        if !variants.contains(&compared.run.run.variant.as_str()) {
+            variants.push(&compared.run.run.variant);
+        }
+    }
+    let place = |compared: &Compared| match &args.against {
+        Some(path) => compared.find(path).as_ref().and_then(number),
+        None => variants.iter().position(|known| *known == compared.run.run.variant).map(|at| at as f64),
+    };
+    let points = |path: &String| {
+        let point = |compared: &Compared| Some((place(compared)?, number(&compared.find(path)?)?));
+        Series { name: path.clone(), points: runs.iter().filter_map(point).collect() }
+    };
+    let chart = Chart {
+        axis: match &args.against {
+            Some(path) => Axis::Numbers(path),
+            None => Axis::Names(&variants),
+        },
+        series: paths.iter().map(points).filter(|series| !series.points.is_empty()).collect(),
+    };
+    let svg = chart.draw().ok_or_else(|| {
+        CliError::new("not_found", "there is nothing to draw")
+            .why("no run has a finite number at these paths")
+            .next("`waycairn compare` lists what there is")
+    })?;
+    let mut out = args.output.place.open()?;
+    out.bytes(svg.as_bytes())?;
+    out.finish()
+}
+
+/// A finite number.
+fn number(value: &Value) -> Option<f64> {
+    let number = match value {
+        Value::Int(value) => *value as f64,
+        Value::Count(value) => *value as f64,
+        Value::Float(value) => *value,
+        _ => return None,
+    };
+    number.is_finite().then_some(number)
+}
+
 /// The paths of all numbers and truth values, each once, in the order in which they are met.
 fn leaves(path: &str, value: &Json, found: &mut Vec<String>) {
     let below = |step: &str| if path.is_empty() { step.to_owned() } else { format!("{path}.{step}") };
@@ -107,18 +205,23 @@ fn leaves(path: &str, value: &Json, found: &mut Vec<String>) {
     }
 }
 
-/// What stands at a path: of the settings, of the training, or of the metrics.
-fn find(run: &RecordedRun, path: &str) -> Option<Json> {
-    if path == "seconds" {
-        return run.status.as_ref()?.seconds.map(Json::from);
+impl Compared {
+    /// What stands at a path: of the settings, of the training, of the last node, or of the metrics.
+    fn find(&self, path: &str) -> Option<Value> {
+        if path == "seconds" {
+            return self.run.status.as_ref()?.seconds.map(Value::Float);
+        }
+        if let Some(field) = self.fields.get(path) {
+            return Some(Value::from(field));
+        }
+        let (from, path) = match path.split_once('.') {
+            Some(("settings", rest)) => (&self.run.run.settings, rest),
+            _ => (&self.run.metrics, path),
+        };
+        let found = path.split('.').try_fold(from, |at, step| match at {
+            Json::Array(items) => items.get(step.parse::<usize>().ok()?),
+            at => at.get(step),
+        });
+        found.filter(|found| !found.is_null()).cloned().map(Value::from)
     }
-    let (from, path) = match path.split_once('.') {
-        Some(("settings", rest)) => (&run.run.settings, rest),
-        _ => (&run.metrics, path),
-    };
-    let found = path.split('.').try_fold(from, |at, step| match at {
-        Json::Array(items) => items.get(step.parse::<usize>().ok()?),
-        at => at.get(step),
-    });
-    found.filter(|found| !found.is_null()).cloned()
 }
