@@ -246,7 +246,17 @@ fn study_case_06_a_plot_that_fails_leaves_what_was_there() {
     assert_eq!(results(&run), before);
     let state = json(&run.join("analysis.json"));
     assert_eq!(state["state"], "failed");
-    assert!(state["error"][0].as_str().expect("a text").contains("no mode `wrong`"), "{state}");
+    assert!(state["error"][1].as_str().expect("a text").contains("no mode `wrong`"), "{state}");
+    // A panic is told with where it came from, and one run may be analyzed alone.
+    study.analyzed("'loss_by_position'", "'plot'", "plot = { mode = 'panic' }");
+    let panicked = study.run("RUST_BACKTRACE=1 waycairn analyze gpt.baseline.r0");
+    assert_eq!(panicked.status, Some(1), "{panicked}");
+    let state = json(&run.join("analysis.json"));
+    assert!(state["error"][1].as_str().expect("a text").contains("the plot panics"), "{state}");
+    assert!(state["backtrace"].as_str().expect("a backtrace").contains("hostile"), "{state}");
+    assert_eq!(results(&run), before);
+    let unknown = study.run("waycairn analyze gpt.baseline.r7");
+    assert!(unknown.status == Some(1) && unknown.err.contains("nothing in `out` is called"), "{unknown}");
     // New settings: the new run is trained, and nothing old is gone.
     study.write("settings_training.toml", &TRAINING.replace("choice = [0.01, 0.002]", "choice = [0.3]"));
     let failed = study.run("waycairn run");
@@ -328,6 +338,14 @@ fn runs_are_compared_by_path_and_restored() {
     assert_eq!((&baseline["member"], &baseline["state"]), (&Value::from("r0"), &Value::from("trained")));
     let table = study.run("waycairn compare settings.learning_rate --root out --format csv");
     assert!(table.out.contains("settings.learning_rate") && table.out.contains(",0.002\n"), "{table}");
+    let exported = study.run("waycairn export --csv settings.learning_rate --root out");
+    assert_eq!(exported.out, table.out, "{exported}");
+    let plotted = study.run(
+        "waycairn compare loss_by_position.mean train/loss --plot --against settings.learning_rate --root out -o a.svg",
+    );
+    assert_eq!(plotted.status, Some(0), "{plotted}");
+    let svg = fs::read_to_string(study.folder.path().join("a.svg")).expect("a figure");
+    assert_eq!(svg.matches("<circle").count(), 4, "two runs, two paths");
     let wrong = study.run("waycairn compare loss_by_position.men --root out");
     assert!(wrong.err.contains("the nearest is `loss_by_position.mean`"), "{wrong}");
 

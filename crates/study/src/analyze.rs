@@ -42,6 +42,12 @@ pub struct AnalysisFile {
     pub ended: Option<String>,
     /// The error and its causes, the first one first.
     pub error: Vec<String>,
+    /// Where the error came from, if it was a panic.
+    #[serde(default)]
+    pub backtrace: Option<String>,
+    /// What its products took, in the order in which they were built or found.
+    #[serde(default)]
+    pub products: Vec<ProductReport>,
     /// What is there, by metric and plot.
     pub results: BTreeMap<String, ResultOf>,
 }
@@ -86,9 +92,9 @@ impl Launch<'_> {
         let there = record::read::<AnalysisFile>(&folder.join(ANALYSIS)).ok().flatten();
         let done = there.as_ref().is_some_and(|there| there.is_complete(&folder, &graph.wanted));
 
-        let hit = |needed: &NeededProduct<'_>| {
-            let hit = matches!(self.cache.get(&needed.recipe), Ok(Lookup::Hit(_)));
-            hit.then(|| needed.report("hit", 0.0))
+        let hit = |needed: &NeededProduct<'_>| match self.cache.get(&needed.recipe) {
+            Ok(Lookup::Hit(artifact)) => Some(needed.report("hit", artifact.bytes(), 0.0)),
+            _ => None,
         };
         if done && let Some(products) = graph.products.iter().map(hit).collect::<Option<Vec<_>>>() {
             return Ok(products);
@@ -102,17 +108,22 @@ impl Launch<'_> {
             started: time::rfc3339_micros(time::now_nanos()),
             ended: None,
             error: Vec::new(),
+            backtrace: None,
+            products: Vec::new(),
             // What was there stays until the new results are whole.
             results: there.map(|there| there.results).unwrap_or_default(),
         };
         record::write(&folder.join(ANALYSIS), &file)?;
         let device = &run.job.request.device;
-        let result = waycairn_train::at_node(self.experiments, root, &node, device, |host| {
-            self.compute(settings, graph, run, host, &file, &node, observe)
+        let result = self.guard(|| {
+            waycairn_train::at_node(self.experiments, root, &node, device, |host| {
+                self.compute(settings, graph, run, host, &file, &node, observe)
+            })?
         });
-        match result.map_err(StudyError::from).and_then(|result| result) {
+        match result {
             Ok((products, results)) => {
                 file.results = results;
+                file.products.clone_from(&products);
                 file.state = AnalysisState::Complete;
                 file.ended = Some(time::rfc3339_micros(time::now_nanos()));
                 self.refer(&folder, run, graph)?;
@@ -123,6 +134,7 @@ impl Launch<'_> {
             Err(error) => {
                 file.state = AnalysisState::Failed;
                 file.error = chain(&error);
+                file.backtrace = error.backtrace().map(str::to_owned);
                 file.ended = Some(time::rfc3339_micros(time::now_nanos()));
                 record::write(&folder.join(ANALYSIS), &file)?;
                 Err(error)
@@ -172,7 +184,7 @@ impl Launch<'_> {
             if status == "built" {
                 observe(&StudyEvent::Product { product: name, seconds });
             }
-            products.push(needed.report(status, seconds));
+            products.push(needed.report(status, built.artifact.bytes(), seconds));
             opened.insert(name.clone(), Opened::new(&built.artifact)?);
         }
         let host = StudyNode { node: host, products: opened, study: graph.study.clone(), stop: self.stop };
@@ -197,15 +209,17 @@ impl Launch<'_> {
             }
             let begin = Instant::now();
             let own = settings.own.get(name).cloned().unwrap_or(Value::Null);
-            let failed = |error: &dyn std::error::Error| StudyError::Products {
-                what: format!("the {} `{name}` failed: {}", declared.kind, reasons(error)),
-            };
-            let outputs = analysis.run(&host, &own).map_err(|error| failed(&error))?;
+            let outputs = analysis.run(&host, &own).map_err(|error| StudyError::Failed {
+                what: format!("the {} `{name}` failed", declared.kind),
+                source: Box::new(error),
+            })?;
             let files = staged.write(name, declared.kind, &outputs)?;
             let seconds = begin.elapsed().as_secs_f64();
             let kind = declared.kind.as_str().to_owned();
             results.insert(name.clone(), ResultOf { kind, fingerprint, files, seconds });
-            let provenance = analysis.provenance(&own).map_err(|error| failed(&error))?;
+            let provenance = analysis.provenance(&own).map_err(|error| StudyError::Products {
+                what: format!("the {} `{name}` cannot be recorded: {}", declared.kind, reasons(&error)),
+            })?;
             attached.push(waycairn_train::attachment(name, &provenance, outputs));
         }
         staged.metrics(&results)?;

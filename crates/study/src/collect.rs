@@ -60,7 +60,7 @@ pub fn entries_named(root: &Path, text: &str) -> Result<Vec<EntryName>, StudyErr
             return Ok(vec![one.clone()]);
         }
     }
-    let one = crate::record::find(root, plain)?;
+    let one = crate::record::RecordedRun::find(root, plain)?;
     let paths: Vec<&str> =
         one.artifacts.artifacts.values().map(|reference| reference.path.as_str()).collect();
     let of_run = |entry: &&EntryName| paths.contains(&crate::record::entry_path(entry).as_str());

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use waycairn_analysis_host::RunError;
 use waycairn_cache::CacheError;
 use waycairn_durable::{CommitError, Holder, LockError};
 use waycairn_store::{QueryError, StoreError};
@@ -162,6 +163,22 @@ pub enum StudyError {
         /// What is wrong.
         what: String,
     },
+    /// A product was not built, or a metric or plot failed.
+    #[error("{what}")]
+    Failed {
+        /// What failed.
+        what: String,
+        /// What its plugin says.
+        source: Box<RunError>,
+    },
+    /// A defect of ours, met while a run was trained or analyzed.
+    #[error("a defect of waycairn itself: {text}")]
+    Panicked {
+        /// The panic's text and place.
+        text: String,
+        /// Where it came from, if that is known.
+        backtrace: Option<String>,
+    },
     /// Configurations are over a limit; nothing was written.
     #[error("{} of {of} configurations are refused: {}", refusals.len(), refusals.join("; "))]
     OverLimit {
@@ -252,4 +269,16 @@ pub enum StudyError {
         /// The system's reason.
         source: std::io::Error,
     },
+}
+
+impl StudyError {
+    /// Where a panic came from: one of ours, or one of a plugin whose environment asked for backtraces.
+    #[must_use]
+    pub fn backtrace(&self) -> Option<&str> {
+        match self {
+            Self::Failed { source, .. } => source.backtrace(),
+            Self::Panicked { backtrace, .. } => backtrace.as_deref(),
+            _ => None,
+        }
+    }
 }

@@ -82,11 +82,12 @@ impl<'a> Graph<'a> {
 
 impl NeededProduct<'_> {
     /// What a launch tells of it.
-    pub(crate) fn report(&self, status: &'static str, seconds: f64) -> ProductReport {
+    pub(crate) fn report(&self, status: &str, bytes: u64, seconds: f64) -> ProductReport {
         ProductReport {
             product: self.recipe.product.clone(),
             key: self.key.digest().to_string(),
-            status,
+            status: status.to_owned(),
+            bytes,
             seconds,
             estimate: self.estimate.clone(),
         }

@@ -2,10 +2,11 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use waycairn_cache::{Cache, CacheOptions, How, Waiting};
 use waycairn_durable::{
@@ -36,8 +37,23 @@ pub struct LaunchOptions {
     /// Which of how many workers this is. It decides where in the list of runs this one begins, so that workers that
     /// start at once do not all try the same run; which run is whose is decided by claims.
     pub worker: Option<(u32, u32)>,
+    /// Only these runs, by their folders from the root; all where there are none. The root is tidied up when the whole
+    /// study is done, and a launch of some of its runs may leave that to another.
+    pub only: Vec<PathBuf>,
     /// The command line, for `job.json`.
     pub command_line: Vec<String>,
+    /// What is known of the last panic, for the record of a run that met a defect. Only who has set the program's panic
+    /// hook knows.
+    pub last_panic: Option<fn() -> Option<PanicReport>>,
+}
+
+/// A panic, as the program's panic hook saw it.
+#[derive(Clone, Debug)]
+pub struct PanicReport {
+    /// Its text and place.
+    pub text: String,
+    /// Where it came from.
+    pub backtrace: String,
 }
 
 /// What a launch does with each run.
@@ -110,15 +126,17 @@ pub struct LaunchReport {
 }
 
 /// One product of a launch.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProductReport {
     /// Its kind.
     pub product: String,
     /// Its key.
     pub key: String,
     /// `hit` or `built`.
-    pub status: &'static str,
-    /// How long it took.
+    pub status: String,
+    /// The bytes of its files.
+    pub bytes: u64,
+    /// Seconds that it took.
     pub seconds: f64,
     /// What was estimated that building it takes.
     pub estimate: serde_json::Value,
@@ -175,6 +193,13 @@ pub fn launch(
 ) -> Result<LaunchReport, StudyError> {
     let started = time::now_nanos();
     let plan = Plan::new(experiments, training)?;
+    if let Some(other) = options.only.iter().find(|only| plan.folders().all(|folder| folder != *only)) {
+        return Err(StudyError::NotFound {
+            what: format!("the run `{}` is none of these settings", other.display()),
+            next: "name one that `waycairn plan` lists, or the settings that it has with `--settings-dir`"
+                .to_owned(),
+        });
+    }
     let graphs = match stages.analysis() {
         Some(analysis) => plan.graphs(analysis, training)?,
         None => Vec::new(),
@@ -198,10 +223,14 @@ pub fn launch(
     };
     let mut report = launch.runs(&plan, observe)?;
     if let Some(alone) = lease.leave(announce)? {
-        report.removed = settle::settle(&launch, &plan, &alone)?.ok_or_else(|| StudyError::Left {
-            left: report.runs.iter().filter(|run| run.status == "elsewhere").count(),
-            of: report.runs.len(),
-        })?;
+        match settle::settle(&launch, &plan, &alone)? {
+            Some(removed) => report.removed = removed,
+            None if !options.only.is_empty() => {}
+            None => {
+                let left = report.runs.iter().filter(|run| run.status == "elsewhere").count();
+                return Err(StudyError::Left { left, of: report.runs.len() });
+            }
+        }
     }
     Ok(report)
 }
@@ -232,6 +261,9 @@ impl Launch<'_> {
                 continue;
             }
             let run = &plan.runs[index];
+            if !self.options.only.is_empty() && !self.options.only.contains(&run.job.folder) {
+                continue;
+            }
             let label = format!("{} {}", run.label, run.job.member);
             observe(&StudyEvent::Run { index: index + 1, of, label: &label });
             if self.stop.is_requested() {
@@ -313,13 +345,14 @@ impl Launch<'_> {
             stop: self.stop,
             progress: &mut progress,
         };
-        let built = match self.cache.get_or_build(&run.recipe, context, model::build) {
+        let built = match self.guard(|| self.cache.get_or_build(&run.recipe, context, model::build)) {
             Ok(built) => built,
             // It goes on where it stopped, so its state stands.
             Err(error @ StudyError::Stopped { .. }) => return Err(error),
             Err(error) => {
                 let mut status = self.status(run, RunState::Failed);
                 status.error = chain(&error);
+                status.backtrace = error.backtrace().map(str::to_owned);
                 status.ended = Some(time::rfc3339_micros(time::now_nanos()));
                 record::write(&folder.join(STATUS), &status)?;
                 return Err(error);
@@ -330,15 +363,31 @@ impl Launch<'_> {
         self.end(run, &folder, &built.artifact, node.clone(), (!found).then_some(seconds))?;
 
         let status = if built.how == How::Hit { "hit" } else { "built" };
-        let key = run.key.digest().to_string();
         let product = ProductReport {
             product: MODEL.to_owned(),
-            key,
-            status,
+            key: run.key.digest().to_string(),
+            status: status.to_owned(),
+            bytes: built.artifact.bytes(),
             seconds,
             estimate: json!(run.description.estimate),
         };
         Ok((product, node))
+    }
+
+    /// Runs `body`; a panic in it is an error of the one run that it met.
+    pub(crate) fn guard<T>(&self, body: impl FnOnce() -> Result<T, StudyError>) -> Result<T, StudyError> {
+        catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+            let said = self.options.last_panic.and_then(|last| last());
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text =
+                text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("it left no message");
+            Err(match said {
+                Some(PanicReport { text, backtrace }) => {
+                    StudyError::Panicked { text, backtrace: Some(backtrace) }
+                }
+                None => StudyError::Panicked { text: text.to_owned(), backtrace: None },
+            })
+        })
     }
 
     /// Takes a run, so that no other worker does; `None` if one has it.

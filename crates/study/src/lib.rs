@@ -46,7 +46,9 @@ pub use analyze::{AnalysisFile, AnalysisState, ResultOf};
 pub use collect::{collect, entries_named, plan_collection};
 pub use error::{SettingsError, StudyError};
 pub use init::init;
-pub use launch::{LaunchOptions, LaunchReport, ProductReport, RunReport, Stages, StudyEvent, launch};
+pub use launch::{
+    LaunchOptions, LaunchReport, PanicReport, ProductReport, RunReport, Stages, StudyEvent, launch,
+};
 pub use plan::{Plan, PlannedProduct, PlannedRun, ProductState};
 pub use record::{ArtifactsFile, Outside, RecordedRun, Reference, RunFile, RunState, StatusFile};
 pub use restore::{Restored, RestoredArtifact, restore};

@@ -34,8 +34,9 @@ pub(crate) fn build(builder: &Builder<'_>, context: Context<'_>) -> Result<(), S
         if context.stop.is_requested() {
             return StudyError::Stopped { done: 0, of: 1 };
         }
-        StudyError::Products {
-            what: format!("the product `{}` was not built: {}", declared.name, reasons(&error)),
+        StudyError::Failed {
+            what: format!("the product `{}` was not built", declared.name),
+            source: Box::new(error),
         }
     })
 }

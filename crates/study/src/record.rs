@@ -209,6 +209,31 @@ impl RecordedRun {
         }
         Ok(found)
     }
+
+    /// Finds one run: by its folder, by the name of its nodes, or by its node's address.
+    ///
+    /// # Errors
+    ///
+    /// [`StudyError::NotFound`] for a text that names none or several.
+    pub fn find(root: &Path, text: &str) -> Result<Self, StudyError> {
+        let plain = text.trim_end_matches('/');
+        let run = plain.strip_prefix("runs/").unwrap_or(plain);
+        let mut named: Vec<Self> = Self::list(root)?;
+        named.retain(|known| {
+            known.run.id == run || known.run.name == run || known.run.node.as_deref() == Some(run)
+        });
+        if named.len() > 1 {
+            let ids: Vec<String> = named.iter().map(|run| format!("`{}`", run.run.id)).collect();
+            return Err(StudyError::NotFound {
+                what: format!("`{text}` names {} runs", named.len()),
+                next: format!("name one by its folder: {}", ids.join(", ")),
+            });
+        }
+        named.pop().ok_or_else(|| StudyError::NotFound {
+            what: format!("nothing in `{}` is called `{text}`", root.display()),
+            next: "name a run by its folder below `runs/`; `waycairn compare` lists them".to_owned(),
+        })
+    }
 }
 
 /// The folders of all runs, from the root, sorted.
@@ -219,27 +244,6 @@ pub(crate) fn run_folders(root: &Path) -> Result<Vec<PathBuf>, StudyError> {
         found.extend(folders(&root.join(&variant))?.into_iter().map(|member| variant.join(member)));
     }
     Ok(found)
-}
-
-/// Finds one run: by its folder, by the name of its nodes, or by its node's address.
-pub(crate) fn find(root: &Path, text: &str) -> Result<RecordedRun, StudyError> {
-    let plain = text.trim_end_matches('/');
-    let run = plain.strip_prefix("runs/").unwrap_or(plain);
-    let mut named: Vec<RecordedRun> = RecordedRun::list(root)?;
-    named.retain(|known| {
-        known.run.id == run || known.run.name == run || known.run.node.as_deref() == Some(run)
-    });
-    if named.len() > 1 {
-        let ids: Vec<String> = named.iter().map(|run| format!("`{}`", run.run.id)).collect();
-        return Err(StudyError::NotFound {
-            what: format!("`{text}` names {} runs", named.len()),
-            next: format!("name one by its folder: {}", ids.join(", ")),
-        });
-    }
-    named.pop().ok_or_else(|| StudyError::NotFound {
-        what: format!("nothing in `{}` is called `{text}`", root.display()),
-        next: "name a run by its folder below `runs/`; `waycairn compare` lists them".to_owned(),
-    })
 }
 
 /// The names of the folders in a folder, sorted; hidden ones are being made or removed.

@@ -11,7 +11,7 @@ use waycairn_durable::Digest;
 use waycairn_train::{Experiments, at_node};
 
 use crate::error::StudyError;
-use crate::record;
+use crate::record::{self, RecordedRun};
 
 /// A run that was opened.
 #[derive(Clone, Debug, Serialize)]
@@ -56,7 +56,7 @@ pub fn restore(
     text: &str,
     device: &str,
 ) -> Result<Restored, StudyError> {
-    let run = record::find(root, text)?;
+    let run = RecordedRun::find(root, text)?;
     let address = run.run.node.as_deref().and_then(|node| node.parse::<Address>().ok());
     let node = address.map(|address| address.decode()).ok_or_else(|| StudyError::NotFound {
         what: format!("the run `{}` has not been trained", run.run.id),

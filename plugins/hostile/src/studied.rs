@@ -75,11 +75,13 @@ impl Analysis for Plot {
             .settings(json!({"mode": "figure"}))
     }
 
+    #[expect(clippy::panic, reason = "what it is for")]
     fn analyze(&self, context: &Context<'_>) -> Result<(), AnalysisError> {
         match mode(context) {
             "figure" => context.emit_figure("curve", "image/svg+xml", b"<svg/>")?,
             "numbers" => context.emit_json("curve", &[1, 2])?,
             "metric" => context.emit_metric(&1)?,
+            "panic" => panic!("the plot panics"),
             other => return Err(AnalysisError::new(format!("no mode `{other}`"))),
         }
         Ok(())

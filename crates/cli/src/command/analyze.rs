@@ -30,9 +30,11 @@ Examples:
   waycairn analyze --plugin target/release/libwaycairn_summary.so --where 'val/loss < 2.8' --run shakespeare
   waycairn analyze --plugin target/release/libwaycairn_summary.so --every 500 --run shakespeare --force
   waycairn analyze --profile small
+  waycairn analyze gpt.baseline.r0 --profile small
 
 Without --plugin, --plugin-dir, --at, --where, --every and --latest it is a study that is analyzed: the metrics and plots
-of settings_analysis.toml, for every run of settings_training.toml; they have to be trained.
+of settings_analysis.toml, for every run of settings_training.toml, or for the RUNs that are named; they have to be
+trained. A RUN is its folder below runs/, the name of its nodes, or its node.
 
 Nothing is trained and no clock moves. What the same analysis has attached with the same settings before is
 skipped. Analyses are looked for as `waycairn plugins` does. With --plugin or --plugin-dir, all analyses found
@@ -41,6 +43,9 @@ are an error.
 
 {NODE_HELP}"))]
 pub(crate) struct AnalyzeArgs {
+    /// The runs of the study [default: all]
+    #[arg(value_name = "RUN")]
+    pub(super) runs: Vec<String>,
     #[command(flatten)]
     pub(super) places: PluginPlaces,
     /// Run this analysis of all that are found; NAME or FILE#NAME [default: all of the plugins that are named here,
@@ -129,7 +134,19 @@ pub(crate) fn run(args: AnalyzeArgs, context: &Context) -> Result<Exit, CliError
                 .why("without --plugin, --at, --where, --every and --latest a study is analyzed")
                 .next("add `--at NODE`, `--where EXPR`, `--every K` or `--latest`"));
         }
-        return study::launch(&args.study, &args.workers, Stage::Analyze, &args.places, format, context);
+        return study::launch(
+            &args.study,
+            &args.workers,
+            Stage::Analyze,
+            &args.runs,
+            &args.places,
+            format,
+            context,
+        );
+    }
+    if let Some(run) = args.runs.first() {
+        return Err(CliError::usage(format!("`{run}` is a run of a study, and nodes are asked for"))
+            .next(format!("name a node with `--at {run}`, or leave the other options out")));
     }
     if !args.which.is_given() {
         return Err(CliError::usage("nothing says which nodes to analyze")

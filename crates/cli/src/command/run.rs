@@ -16,7 +16,7 @@ Examples:
   waycairn run --profile small --format json
 
 The study is what settings_training.toml and settings_analysis.toml describe; `waycairn init` writes both. Its last line
-with --format json is {products: [{product, key, status: hit|built, seconds, estimate}], runs: [{path, node, status}],
+with --format json is {products: [{product, key, status: hit|built, bytes, seconds, estimate}], runs: [{path, node, status}],
 removed}. Plugins are looked for where settings_analysis.toml says, and as `waycairn plugins` does.")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -38,5 +38,5 @@ pub(crate) struct RunArgs {
 }
 
 pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, CliError> {
-    study::launch(&args.place, &args.workers, Stage::Run, &args.places, args.format, context)
+    study::launch(&args.place, &args.workers, Stage::Run, &[], &args.places, args.format, context)
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use waycairn_study::{
-    ANALYSIS_FILE, AnalysisSettings, LaunchOptions, LaunchReport, Plan, PlannedProduct, Stages, StudyError,
-    StudyEvent, TRAINING_FILE, Training,
+    ANALYSIS_FILE, AnalysisSettings, LaunchOptions, LaunchReport, Plan, PlannedProduct, ProductReport,
+    RecordedRun, Stages, StudyError, StudyEvent, TRAINING_FILE, Training,
 };
 use waycairn_train::Progress as _;
 
@@ -124,6 +124,7 @@ pub(super) fn launch(
     place: &StudyPlace,
     workers: &Workers,
     stage: Stage,
+    only: &[String],
     places: &PluginPlaces,
     format: Shape,
     context: &Context,
@@ -142,11 +143,15 @@ pub(super) fn launch(
         (Some(settings), _) => Stages::Run(settings),
         (None, _) => Stages::Train,
     };
+    let found = only.iter().map(|run| Ok(RecordedRun::find(training.output(), run)?.folder));
+    let only = found.collect::<Result<_, _>>().map_err(failure::study)?;
     let stop = context.listen()?;
     let options = LaunchOptions {
         keep_going: workers.keep_going,
         worker: workers.worker.or(context.environment.worker),
+        only,
         command_line: context.command_line.clone(),
+        last_panic: Some(crate::panic::last),
     };
     let mut watch = Watch::new(&context.terminal);
     let launched = waycairn_study::launch(
@@ -188,6 +193,8 @@ fn text(report: &LaunchReport, training: &Training) -> String {
         let (built, hit) = (count(kind, "built"), count(kind, "hit"));
         let verb = if kind == "model" { "trained" } else { "built" };
         parts.push(format!("  {kind}: {built} {verb}, {hit} there already\n"));
+        let done = report.products.iter().filter(|known| known.product == kind && known.status == "built");
+        parts.extend(cost(&done.collect::<Vec<_>>()));
     }
     let elsewhere = report.runs.iter().filter(|run| run.status == "elsewhere").count();
     if elsewhere > 0 {
@@ -204,6 +211,31 @@ fn text(report: &LaunchReport, training: &Training) -> String {
         parts.concat(),
         quoted(&root)
     )
+}
+
+/// What was estimated of some products, and what they took.
+fn cost(built: &[&ProductReport]) -> Option<String> {
+    let sum = |key: &str| -> Option<f64> {
+        let values = built.iter().filter_map(|known| known.estimate.get(key)?.as_f64());
+        values.reduce(|sum, value| sum + value)
+    };
+    let count = |noun: &'static str| sum(noun).map(|count| format!("{} {noun}", number::float(count)));
+    let counts = ["steps", "tokens", "evaluations"].into_iter().filter_map(count);
+    let bytes = sum("bytes").or_else(|| sum("weight_bytes")).map(|bytes| number::bytes(bytes as u64));
+    let span = |seconds: f64| number::span(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let estimated: Vec<String> = counts.chain(bytes).chain(sum("seconds").map(span)).collect();
+    if built.is_empty() {
+        return None;
+    }
+    let actual = format!(
+        "took {} and {}",
+        span(built.iter().map(|known| known.seconds).sum()),
+        number::bytes(built.iter().map(|known| known.bytes).sum())
+    );
+    Some(match estimated.as_slice() {
+        [] => format!("    {actual}\n"),
+        estimated => format!("    estimated {}; {actual}\n", estimated.join(", ")),
+    })
 }
 
 /// Shows a launch on standard error: a line for each run, and below it the run's own.

@@ -35,7 +35,7 @@ Examples:
 
 Without --text, --preset, --settings, --branch and --resume it is a study that is trained: every run that the file
 settings_training.toml describes. `waycairn init` writes one, and `waycairn plan` says what it would run. Its last line
-with --format json is {{products: [{{product, key, status: hit|built, seconds}}], runs: [{{path, node, status}}],
+with --format json is {{products: [{{product, key, status: hit|built, bytes, seconds, estimate}}], runs: [{{path, node, status}}],
 removed}}.
 
 The same command again goes on where the run stopped, at its newest complete checkpoint; a run that is
@@ -192,7 +192,7 @@ fn first(options: &[(&'static str, bool)]) -> Option<&'static str> {
 pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> {
     if !args.is_single()? {
         let places = PluginPlaces::default();
-        return study::launch(&args.study, &args.workers, Stage::Train, &places, args.format, context);
+        return study::launch(&args.study, &args.workers, Stage::Train, &[], &places, args.format, context);
     }
     if !args.show_settings {
         context.note_other_root();

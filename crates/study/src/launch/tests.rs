@@ -42,7 +42,7 @@ fn launch(training: &Training) -> Result<LaunchReport, StudyError> {
 }
 
 fn statuses(report: &LaunchReport) -> Vec<&str> {
-    report.products.iter().map(|product| product.status).collect()
+    report.products.iter().map(|product| product.status.as_str()).collect()
 }
 
 /// Every file of a root but its locks, with its content and its time.
@@ -168,6 +168,33 @@ fn study_1_a_run_that_fails_deletes_nothing_and_says_why() {
     let status: StatusFile = read(&root.join(&jobs[1].folder).join(STATUS)).unwrap().unwrap();
     assert_eq!(status.state, RunState::Trained);
     assert_eq!(RecordedRun::list(root).unwrap().len(), 3, "the old run is still there");
+}
+
+#[test]
+fn study_1_a_defect_met_in_a_run_is_an_error_of_that_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let training = study(root, "learning_rate = { choice = [0.01, 0.002] }");
+    let seen = || Some(PanicReport { text: "seen by the hook".to_owned(), backtrace: "here".to_owned() });
+    let options = LaunchOptions { keep_going: true, last_panic: Some(seen), ..LaunchOptions::default() };
+    let mut first = true;
+    let mut observe = |event: &StudyEvent<'_>| {
+        if matches!(event, StudyEvent::Train(_)) && std::mem::take(&mut first) {
+            panic!("met in the first run");
+        }
+    };
+    let error =
+        super::launch(&experiments![Gpt], &training, Stages::Train, &options, &Stop::new(), &mut observe);
+    let StudyError::Runs { failed, of: 2 } = error.unwrap_err() else { panic!("another error") };
+    assert_eq!(failed, ["baseline r0: a defect of waycairn itself: seen by the hook"]);
+    let states: Vec<_> =
+        RecordedRun::list(root).unwrap().into_iter().map(|run| run.status.unwrap()).collect();
+    assert_eq!(
+        states.iter().map(|status| status.state).collect::<Vec<_>>(),
+        [RunState::Failed, RunState::Trained]
+    );
+    assert_eq!(states[0].backtrace.as_deref(), Some("here"));
+    assert_eq!(statuses(&launch(&training).unwrap()), ["built", "hit"]);
 }
 
 #[test]
