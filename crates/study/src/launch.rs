@@ -77,14 +77,14 @@ impl<'a> Stages<'a> {
 
     /// What the workers of one launch have in common: the same stages of the same settings. Others would undo what these
     /// do.
-    fn digest(self, training: &Training) -> Digest {
+    fn digest(self, plan: &Plan) -> Digest {
         let stage = match self {
             Self::Train => "train",
             Self::Analyze(_) => "analyze",
             Self::Run(_) => "run",
         };
         let analysis = self.analysis().map_or_else(String::new, AnalysisSettings::identity);
-        identity(&[&training.digest().to_string(), stage, &analysis])
+        identity(&[&plan.digest.to_string(), stage, &analysis])
     }
 }
 
@@ -163,6 +163,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) graphs: Vec<Graph<'a>>,
     pub(crate) cache: Cache,
     pub(crate) stop: &'a Stop,
+    /// What tells the settings from others.
+    digest: Digest,
     pub(crate) started: i64,
     /// The archive of the sources, once it was needed.
     source: OnceCell<String>,
@@ -206,7 +208,7 @@ pub fn launch(
     };
     ensure_format(&training.output).map_err(waycairn_train::TrainError::from)?;
     waycairn_train::use_threads(training.runtime.threads)?;
-    let lease = Lease::join(&training.output, stages.digest(training), announce)?;
+    let lease = Lease::join(&training.output, stages.digest(&plan), announce)?;
     // Whoever waits for the root is ended by a signal at once; from here on a stop is one in good order.
     stop.begin();
     let launch = Launch {
@@ -217,6 +219,7 @@ pub fn launch(
         graphs,
         cache: open_cache(training)?,
         stop,
+        digest: plan.digest,
         started,
         source: OnceCell::new(),
         analysis_source: OnceCell::new(),
@@ -460,7 +463,7 @@ impl Launch<'_> {
             experiment: self.training.experiment.clone(),
             experiment_version: description.experiment_version.clone(),
             settings: json!(run.job.settings),
-            training_sha256: self.training.digest(),
+            training_sha256: self.digest,
             name: run.job.name.clone(),
             node: None,
             source: self.source(description)?,

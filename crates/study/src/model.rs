@@ -11,7 +11,7 @@ use waycairn_train::{
 use serde_json::{Value, json};
 
 use crate::error::StudyError;
-use crate::training::Job;
+use crate::training::{Job, without_path};
 
 /// The name of the product; no other may have it.
 pub(crate) const MODEL: &str = "model";
@@ -42,10 +42,7 @@ pub(crate) fn recipe(
     description: &Description,
     backend: Backend,
 ) -> Result<Recipe, StudyError> {
-    let mut settings = json!(job.settings);
-    if let Some(data) = settings.get_mut("data").and_then(Value::as_object_mut) {
-        data.remove("source");
-    }
+    let settings = without_path(&job.settings);
     let selected = json!({ "settings": settings, "member": job.member, "data": description.data });
     let mut implementation = Implementation { version: VERSION, ..description.implementation.clone() };
     if let Some(lock) = crate::source::lock_file() {

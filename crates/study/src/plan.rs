@@ -4,17 +4,20 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use waycairn_cache::{Backend, Cache, CacheError, EntryName, Key, Lookup, Recipe, Why};
-use waycairn_train::{Description, Experiments, describe};
+use waycairn_durable::Digest;
+use waycairn_train::{Description, Experiments};
 
 use crate::analysis::AnalysisSettings;
 use crate::error::StudyError;
 use crate::graph::{Graph, NeededProduct};
 use crate::model;
-use crate::training::{Job, Training};
+use crate::training::{Job, Training, identity};
 
 /// A launch, worked out: every run with its recipe and what it will take.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// What tells its settings from others: every run, and neither the output nor how a launch computes.
+    pub digest: Digest,
     /// The runs, in the order in which they are done.
     pub runs: Vec<PlannedRun>,
 }
@@ -72,10 +75,9 @@ impl Plan {
         let jobs = training.jobs(experiments)?;
         let mut refusals: Vec<String> = Vec::new();
         let mut runs = Vec::with_capacity(jobs.len());
-        for job in jobs {
+        for (job, description) in jobs {
             let configuration = &training.configurations[job.configuration];
             let label = configuration.label();
-            let description = describe(experiments, &job.request)?;
             let run = PlannedRun::new(&cache, &training.experiment, job, label, description)?;
             // What is trained needs no memory any more.
             if let (ProductState::Miss, Some(over)) = (run.state, &run.description.over_memory) {
@@ -90,7 +92,9 @@ impl Plan {
         if !refusals.is_empty() {
             return Err(StudyError::OverLimit { refusals, of: training.configurations.len() });
         }
-        Ok(Self { runs })
+        let digests: Vec<String> = runs.iter().map(|run| run.job.digest.to_string()).collect();
+        let digest = identity(&digests.iter().map(String::as_str).collect::<Vec<_>>());
+        Ok(Self { digest, runs })
     }
 
     /// Works out what every run needs for an analysis, in the order of the runs, and refuses the whole where a product may

@@ -58,7 +58,7 @@ pub(crate) fn settle(
     let mut history = cache.history(now)?;
     let before = history.clone();
     history.record(Used {
-        digest: training.digest(),
+        digest: plan.digest,
         label: training.profile().unwrap_or("base"),
         group: TRAINING_GROUP,
         entries: plan.entries()?,
@@ -66,7 +66,7 @@ pub(crate) fn settle(
     });
     if launch.stages.analysis().is_some() {
         history.record(Used {
-            digest: training.digest(),
+            digest: plan.digest,
             label: training.profile().unwrap_or("base"),
             group: ANALYSIS_GROUP,
             entries: products,

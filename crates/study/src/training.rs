@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use waycairn_durable::Digest;
-use waycairn_train::{Experiments, Settings, SettingsLayer, TrainError, TrainRequest, nearest};
+use waycairn_train::{
+    Description, Experiments, Settings, SettingsLayer, TrainError, TrainRequest, describe, nearest,
+};
 
 use crate::error::{SettingsError, StudyError};
 use crate::tree::{Document, Place, Tree};
@@ -57,7 +59,8 @@ pub struct Configuration {
     /// What it was read from: the experiment's own settings and its preset.
     pub(crate) table: Table,
     pub(crate) preset: Option<String>,
-    pub(crate) digest: Digest,
+    /// Tells it from the other configurations.
+    digest: Digest,
 }
 
 /// The setting that a configuration changes.
@@ -262,29 +265,43 @@ impl Training {
         }
     }
 
-    /// Every run, in the order of configurations and members.
+    /// Every run, in the order of configurations and members, with what its experiment says of it. The data is read.
     ///
     /// # Errors
     ///
-    /// [`StudyError::Settings`] when a member's seed is no setting.
-    pub fn jobs(&self, experiments: &Experiments) -> Result<Vec<Job>, StudyError> {
+    /// [`StudyError::Train`] when a member's seed is no setting, and for data that cannot be read.
+    pub fn jobs(&self, experiments: &Experiments) -> Result<Vec<(Job, Description)>, StudyError> {
         let mut jobs = Vec::with_capacity(self.configurations.len() * self.members.len());
         for (index, configuration) in self.configurations.iter().enumerate() {
+            // That of the first member, whose settings are the configuration's.
+            let mut of_configuration = None;
             for (replica, member) in self.members.iter().enumerate() {
-                jobs.push(self.job(experiments, index, configuration, replica, member)?);
+                let (name, settings, request) =
+                    self.request_of(experiments, configuration, replica, member)?;
+                let description = describe(experiments, &request)?;
+                let digest = decides(&self.experiment, &settings, &description);
+                let of_configuration = *of_configuration.get_or_insert(digest);
+                let digest = identity(&[&of_configuration.to_string(), member, &digest.to_string()]);
+                let short = |digest: &Digest| digest.to_string()[..SHORT].to_owned();
+                let folder = Path::new("runs")
+                    .join(format!("{}-{}", configuration.name, short(&of_configuration)))
+                    .join(format!("{member}-{}", short(&digest)));
+                let member = member.clone();
+                let job = Job { configuration: index, member, settings, name, folder, digest, request };
+                jobs.push((job, description));
             }
         }
         Ok(jobs)
     }
 
-    fn job(
+    /// The name of a member's nodes, its settings, and what is asked of the experiment.
+    fn request_of(
         &self,
         experiments: &Experiments,
-        index: usize,
         configuration: &Configuration,
         replica: usize,
         member: &str,
-    ) -> Result<Job, StudyError> {
+    ) -> Result<(String, Settings, TrainRequest), StudyError> {
         let name = format!("{}.{}.{member}", self.experiment, configuration.name);
         let mut request = self.request(&configuration.table, configuration.preset.as_deref());
         // Replica 0 is the run that the settings describe; each further one has a seed of its own.
@@ -292,16 +309,7 @@ impl Training {
         request.sets = vec![("seed".to_owned(), seed.to_string())];
         request.name = Some(name.clone());
         let settings = waycairn_train::settings(experiments, &request)?;
-        let digest = identity(&[
-            &configuration.digest.to_string(),
-            member,
-            &settings.digest().map_err(TrainError::from)?.to_string(),
-        ]);
-        let short = |digest: &Digest| digest.to_string()[..SHORT].to_owned();
-        let folder = Path::new("runs")
-            .join(format!("{}-{}", configuration.name, short(&configuration.digest)))
-            .join(format!("{member}-{}", short(&digest)));
-        Ok(Job { configuration: index, member: member.to_owned(), settings, name, folder, digest, request })
+        Ok((name, settings, request))
     }
 
     /// The same with another output root than the file names.
@@ -333,15 +341,22 @@ impl Training {
     pub fn configurations(&self) -> &[Configuration] {
         &self.configurations
     }
+}
 
-    /// What tells these settings from others: experiment, cohort and every configuration, and neither the output nor
-    /// how a launch computes.
-    #[must_use]
-    pub fn digest(&self) -> Digest {
-        let configurations = self.configurations.iter().map(|known| known.digest.to_string());
-        let parts: Vec<String> = configurations.chain(self.members.iter().cloned()).collect();
-        identity(&parts.iter().map(String::as_str).collect::<Vec<_>>())
+/// Settings without the path of the data: the same data elsewhere is the same.
+pub(crate) fn without_path(settings: &Settings) -> serde_json::Value {
+    let mut settings = serde_json::json!(settings);
+    if let Some(data) = settings.get_mut("data").and_then(serde_json::Value::as_object_mut) {
+        data.remove("source");
     }
+    settings
+}
+
+/// A digest of all that decides the result of a run but the code and the machine: experiment, settings, and the data's
+/// content.
+fn decides(experiment: &str, settings: &Settings, description: &Description) -> Digest {
+    let of = serde_json::json!([experiment, without_path(settings), description.data]);
+    Digest::of(of.to_string().as_bytes())
 }
 
 /// Reads the settings that are not the experiment's.

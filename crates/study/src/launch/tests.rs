@@ -157,7 +157,7 @@ fn study_1_a_run_that_fails_deletes_nothing_and_says_why() {
     let after = files(root);
     assert!(before.iter().all(|(path, file)| after.get(path) == Some(file)), "nothing old has changed");
     let jobs = training.jobs(&experiments![Gpt]).unwrap();
-    let status: StatusFile = read(&root.join(&jobs[0].folder).join(STATUS)).unwrap().unwrap();
+    let status: StatusFile = read(&root.join(&jobs[0].0.folder).join(STATUS)).unwrap().unwrap();
     assert_eq!(status.state, RunState::Failed);
     assert!(!status.error.is_empty() && status.ended.is_some());
     // Told to keep going, the other one is trained.
@@ -165,7 +165,7 @@ fn study_1_a_run_that_fails_deletes_nothing_and_says_why() {
     let told =
         super::launch(&experiments![Gpt], &training, Stages::Train, &options, &Stop::new(), &mut |_| ());
     assert!(told.unwrap_err().to_string().starts_with("1 of 2 runs failed"));
-    let status: StatusFile = read(&root.join(&jobs[1].folder).join(STATUS)).unwrap().unwrap();
+    let status: StatusFile = read(&root.join(&jobs[1].0.folder).join(STATUS)).unwrap().unwrap();
     assert_eq!(status.state, RunState::Trained);
     assert_eq!(RecordedRun::list(root).unwrap().len(), 3, "the old run is still there");
 }

@@ -31,7 +31,7 @@ heads = 2
         names,
         ["baseline", "learning_rate-0.01", "learning_rate-0.001", "model_width-16", "model_width-32"]
     );
-    let jobs = training.jobs(&experiments![Gpt]).unwrap();
+    let jobs: Vec<Job> = training.jobs(&experiments![Gpt]).unwrap().into_iter().map(|(job, _)| job).collect();
     assert_eq!(jobs.len(), 20);
     assert_eq!(jobs[0].name, "gpt.baseline.r0");
     assert_eq!(jobs[19].name, "gpt.model_width-32.r3");
@@ -56,13 +56,25 @@ fn what_means_the_same_is_run_once() {
 
 #[test]
 fn the_digest_is_of_what_decides_results() {
-    let digest = |text: &str| resolve(text).unwrap().digest();
+    let digest = |text: &str| -> Vec<Digest> {
+        let jobs = resolve(text).unwrap().jobs(&experiments![Gpt]).unwrap();
+        jobs.into_iter().map(|(job, _)| job.digest).collect()
+    };
     let base = digest("[base]\nsteps = 3\n");
     assert_eq!(base, digest("# a comment\n[base]\noutput = \"elsewhere\"\nsteps = 3\n"));
     assert_eq!(base, digest("[base]\nsteps = 3\nruntime = { device = \"cpu\", cpu_threads = 1 }\n"));
     assert_ne!(base, digest("[base]\nsteps = 4\n"));
     assert_ne!(base, digest("[base]\nsteps = 3\ncohort = { replicas = 2 }\n"));
     assert_ne!(base, digest("[base]\nsteps = { choice = [3, 4] }\n"));
+    // Data counts by its content, wherever it lies.
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content.repeat(40)).unwrap();
+        digest(&format!("[base]\ndata = {{ source = '{}', context = 8 }}\n", path.display()))
+    };
+    assert_eq!(of("one.txt", "a cairn beside the way. "), of("other.txt", "a cairn beside the way. "));
+    assert_ne!(of("one.txt", "a cairn beside the way. "), of("one.txt", "a cairn beside the bay. "));
 }
 
 #[test]
