@@ -345,6 +345,8 @@ impl Launch<'_> {
                 command_line: self.options.command_line.clone(),
                 ..run.job.request.clone()
             },
+            // Its archive is written for what is trained alone.
+            trained: (!found).then(|| self.trained(&run.description)).transpose()?,
             stop: self.stop,
             progress: &mut progress,
         };
@@ -410,7 +412,7 @@ impl Launch<'_> {
         create_dir_all(folder)?;
         start_over(folder)?;
         record::write(&folder.join(STATUS), &self.status(run, RunState::Running))?;
-        record::write(&folder.join(RUN), &self.run_file(run)?)
+        record::write(&folder.join(RUN), &self.run_file(run, self.trained(&run.description)?))
     }
 
     /// Says that a run is trained. Files that say so already are left alone.
@@ -436,7 +438,10 @@ impl Launch<'_> {
             // The folder's name says all that decides the result, so what is there is this run.
             Some(there) if there.node == node => {}
             Some(there) => record::write(&folder.join(RUN), &RunFile { node, ..there })?,
-            None => record::write(&folder.join(RUN), &RunFile { node, ..self.run_file(run)? })?,
+            None => {
+                let trained = self.of_model(run, artifact)?;
+                record::write(&folder.join(RUN), &RunFile { node, ..self.run_file(run, trained) })?;
+            }
         }
         let there = record::read::<StatusFile>(&folder.join(STATUS)).ok().flatten();
         if there.as_ref().is_none_or(|status| status.state != RunState::Trained) {
@@ -451,10 +456,33 @@ impl Launch<'_> {
         Ok(())
     }
 
-    fn run_file(&self, run: &PlannedRun) -> Result<RunFile, StudyError> {
+    /// The circumstances of a training of this launch.
+    fn trained(&self, description: &Description) -> Result<model::Trained, StudyError> {
+        Ok(model::Trained {
+            host: Holder::current().host,
+            started: time::rfc3339_micros(self.started),
+            source: self.source(description)?,
+        })
+    }
+
+    /// The circumstances of the training of a model that is there; this launch's where its archive is gone.
+    fn of_model(
+        &self,
+        run: &PlannedRun,
+        artifact: &waycairn_cache::Artifact,
+    ) -> Result<model::Trained, StudyError> {
+        let told = artifact.metadata().get("trained").cloned().map(serde_json::from_value::<model::Trained>);
+        match told {
+            Some(Ok(trained)) if self.training.output.join(&trained.source).is_file() => Ok(trained),
+            Some(Ok(trained)) => Ok(model::Trained { source: self.source(&run.description)?, ..trained }),
+            _ => self.trained(&run.description),
+        }
+    }
+
+    fn run_file(&self, run: &PlannedRun, trained: model::Trained) -> RunFile {
         let configuration = &self.training.configurations[run.job.configuration];
         let description = &run.description;
-        Ok(RunFile {
+        RunFile {
             version: RECORD_VERSION,
             id: run.job.folder.strip_prefix("runs").unwrap_or(&run.job.folder).display().to_string(),
             variant: configuration.name.clone(),
@@ -466,15 +494,15 @@ impl Launch<'_> {
             training_sha256: self.digest,
             name: run.job.name.clone(),
             node: None,
-            source: self.source(description)?,
+            source: trained.source,
             outside: Outside {
                 crates: description.implementation.crates.clone(),
                 data: [("text".to_owned(), description.data.content_sha256)].into(),
-                host: waycairn_durable::Holder::current().host,
+                host: trained.host,
             },
             backend: run.recipe.backend.clone().unwrap_or_else(|| crate::plan::backend(description)),
-            started: time::rfc3339_micros(self.started),
-        })
+            started: trained.started,
+        }
     }
 
     /// The archive of the sources and settings of the analysis of this launch.

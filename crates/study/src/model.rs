@@ -8,6 +8,7 @@ use waycairn_train::{
     Description, Experiments, ExportFormat, Progress, Status, Stop, TrainError, TrainRequest, export,
 };
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::StudyError;
@@ -29,8 +30,21 @@ const NUMERIC: [&str; 5] = ["burn", "burn-flex", "burn-tensor", "gemm", "rand_ch
 pub(crate) struct Training<'launch> {
     pub(crate) experiments: &'launch Experiments,
     pub(crate) request: TrainRequest,
+    /// Who trains it, when, and from which sources.
+    pub(crate) trained: Option<Trained>,
     pub(crate) stop: &'launch Stop,
     pub(crate) progress: &'launch mut dyn Progress,
+}
+
+/// The circumstances of a training, in the metadata of its model: whoever finds it later records them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Trained {
+    /// The machine.
+    pub(crate) host: String,
+    /// When its launch began: RFC 3339, UTC.
+    pub(crate) started: String,
+    /// The archive of the sources, from the root.
+    pub(crate) source: String,
 }
 
 /// The recipe of a run's model.
@@ -53,7 +67,7 @@ pub(crate) fn recipe(
 
 /// Trains, or takes the weights of a run that was trained already, and writes them.
 pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(), StudyError> {
-    let Training { experiments, mut request, stop, progress } = training;
+    let Training { experiments, mut request, trained, stop, progress } = training;
     // Other code or another device is another run, though its settings are the same.
     request.model_key = Some(builder.recipe().key()?.digest().to_string());
     let mut report = waycairn_train::train(experiments, &request, stop, progress)?;
@@ -77,6 +91,9 @@ pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(),
     builder.json("history", &history(&request, &report.node)?)?;
     builder.metadata("node", node.address().as_str())?;
     builder.metadata("steps", &report.steps)?;
+    if let Some(trained) = trained {
+        builder.metadata("trained", &trained)?;
+    }
     Ok(())
 }
 

@@ -109,10 +109,13 @@ fn study_case_05_the_latest_settings_win_and_three_are_kept() {
     let root = folder.path();
     let rates = ["0.01", "0.02", "0.03", "0.04"];
     let studies = rates.map(|rate| study(root, &format!("learning_rate = {rate}")));
-    let mut first = None;
+    let (mut first, mut third) = (None, None);
     for (index, training) in studies.iter().enumerate() {
         let report = launch(training).unwrap();
         first = first.or(report.products.first().cloned());
+        if index == 2 {
+            third = RecordedRun::list(root).unwrap().pop().map(|known| known.run);
+        }
         assert_eq!(RecordedRun::list(root).unwrap().len(), 1, "only the newest runs");
         assert_eq!(models(root), (index + 1).min(3));
         let copy = fs::read_to_string(root.join(TRAINING_FILE)).unwrap();
@@ -121,8 +124,10 @@ fn study_case_05_the_latest_settings_win_and_three_are_kept() {
     }
     let key = &first.unwrap().key[..32];
     assert!(!root.join("cache/model").join(key).exists(), "the first model is gone");
-    // One of the previous two is found again, and its run is recorded again.
+    // One of the previous two is found again, and its run is recorded again, with the archive that it was trained from.
     let report = launch(&studies[2]).unwrap();
+    let run = RecordedRun::list(root).unwrap().remove(0).run;
+    assert_eq!(Some(run.source), third.map(|run| run.source));
     assert_eq!(statuses(&report), ["hit"]);
     assert_eq!(report.removed.len(), 1, "the run of the fourth: {:?}", report.removed);
     assert_eq!(models(root), 3);
