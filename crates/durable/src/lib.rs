@@ -63,6 +63,7 @@ mod folder;
 mod lock;
 mod map;
 mod regular;
+mod size;
 mod system;
 mod temporary;
 pub mod time;
@@ -75,5 +76,6 @@ pub use folder::{create_dir_all, delete_aside, remove_dir_all, remove_file, rena
 pub use lock::{FileLock, Holder, SharedLock};
 pub use map::{FileMap, FileMapMut};
 pub use regular::{is_dangling, is_irregular, open_file, read_file};
+pub use size::Size;
 pub use temporary::{is_temporary, reap};
 pub use version::{FormatVersion, ensure_format, read_format};

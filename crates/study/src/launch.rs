@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use waycairn_cache::{Cache, CacheOptions, How, Waiting};
 use waycairn_durable::{
-    Digest, FileLock, Holder, LockError, create_dir_all, ensure_format, remove_dir_all, remove_file, time,
+    Digest, FileLock, Holder, LockError, Size, create_dir_all, ensure_format, remove_dir_all, remove_file,
+    time,
 };
 use waycairn_train::{Description, Event, Experiments, Stop, TrainRequest};
 
@@ -123,6 +124,19 @@ pub struct LaunchReport {
     pub runs: Vec<RunReport>,
     /// What was removed at the end, from the root.
     pub removed: Vec<String>,
+    /// What that took, and what of the cache, the runs and the source archives stays; `None` where another worker
+    /// cleans up.
+    pub cleaned: Option<Cleaned>,
+}
+
+/// What a clean-up removed and kept, in files and bytes. Records and checkpoints are not counted: no launch removes
+/// them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cleaned {
+    /// What was removed.
+    pub removed: Size,
+    /// What stays.
+    pub kept: Size,
 }
 
 /// One product of a launch.
@@ -227,7 +241,9 @@ pub fn launch(
     let mut report = launch.runs(&plan, observe)?;
     if let Some(alone) = lease.leave(announce)? {
         match settle::settle(&launch, &plan, &alone)? {
-            Some(removed) => report.removed = removed,
+            Some(settled) => {
+                (report.removed, report.cleaned) = (settled.removed, Some(settled.cleaned));
+            }
             None if !options.only.is_empty() => {}
             None => {
                 let left = report.runs.iter().filter(|run| run.status == "elsewhere").count();

@@ -47,7 +47,7 @@ pub use collect::{collect, entries_named, plan_collection};
 pub use error::{SettingsError, StudyError};
 pub use init::init;
 pub use launch::{
-    LaunchOptions, LaunchReport, PanicReport, ProductReport, RunReport, Stages, StudyEvent, launch,
+    Cleaned, LaunchOptions, LaunchReport, PanicReport, ProductReport, RunReport, Stages, StudyEvent, launch,
 };
 pub use plan::{Plan, PlannedProduct, PlannedRun, ProductState};
 pub use record::{ArtifactsFile, Outside, RecordedRun, Reference, RunFile, RunState, StatusFile};

@@ -13,16 +13,16 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use waycairn_cache::{EntryName, GcPolicy, Lookup, Used};
+use waycairn_cache::{EntryName, GcPolicy, Lookup, Tally, Used};
 use waycairn_durable::{
-    Durability, create_dir_all, delete_aside, is_temporary, set_aside, sync_folder, time, write_file,
+    Durability, Size, create_dir_all, delete_aside, is_temporary, set_aside, sync_folder, time, write_file,
 };
 
 use crate::analysis::ANALYSIS_FILE;
 use crate::analyze::AnalysisFile;
 use crate::error::StudyError;
 
-use crate::launch::{Launch, Stages, start_over};
+use crate::launch::{Cleaned, Launch, Stages, start_over};
 use crate::lease::Alone;
 use crate::plan::Plan;
 use crate::record::{self, RecordedRun, RunState, folders};
@@ -38,12 +38,25 @@ const ANALYSIS_GROUP: &str = "analysis";
 /// What a root of the history keeps: the archives of the sources that its runs name.
 const SOURCES: &str = "sources";
 
+/// What the end of a launch removed and kept.
+#[derive(Debug, Default)]
+pub(crate) struct CleanUp {
+    /// Paths from the root.
+    pub(crate) removed: Vec<String>,
+    pub(crate) cleaned: Cleaned,
+}
+
+impl CleanUp {
+    fn add(&mut self, removed: impl IntoIterator<Item = (String, Size)>) {
+        for (path, size) in removed {
+            self.removed.push(path);
+            self.cleaned.removed += size;
+        }
+    }
+}
+
 /// Records a training, removes other runs and collects. Returns what was removed; nothing while a run is not trained.
-pub(crate) fn settle(
-    launch: &Launch<'_>,
-    plan: &Plan,
-    alone: &Alone,
-) -> Result<Option<Vec<String>>, StudyError> {
+pub(crate) fn settle(launch: &Launch<'_>, plan: &Plan, alone: &Alone) -> Result<Option<CleanUp>, StudyError> {
     let training = launch.training;
     let root = training.output();
     let cache = &launch.cache;
@@ -77,7 +90,8 @@ pub(crate) fn settle(
     if changed(&before, &history) {
         cache.save_history(&history)?;
     }
-    let mut removed = other_runs(root, plan)?;
+    let mut clean_up = CleanUp::default();
+    clean_up.add(other_runs(root, plan)?);
     if !matches!(launch.stages, Stages::Analyze(_)) {
         copy(&root.join(TRAINING_FILE), training.document.text.as_bytes())?;
     }
@@ -85,23 +99,33 @@ pub(crate) fn settle(
         copy(&root.join(ANALYSIS_FILE), settings.document.text.as_bytes())?;
     }
     let planned = cache.plan_gc(&history, now, GcPolicy::default(), None)?;
+    let (mut kept, _) = planned.tally();
     if planned.removals().next().is_some() {
         let report = planned.execute(cache, &alone.lock);
-        removed.extend(report.removed_entries.iter().map(crate::record::entry_path));
+        clean_up.removed.extend(report.removed_entries.iter().map(crate::record::entry_path));
+        clean_up.cleaned.removed += size(report.removed);
+        kept = report.kept;
         for failure in &report.errors {
             tracing::warn!(path = %failure.path.display(), error = failure.error, "an older artifact stays");
         }
         history.collected(&report);
         cache.save_history(&history)?;
     }
-    if !planned.doubts.is_empty() {
-        // The history is lost or adopted: nobody knows which archives it named.
-        return Ok(Some(removed));
+    // Where the history is lost or adopted, nobody knows which archives it named.
+    if planned.doubts.is_empty() {
+        let named = history.roots().iter().filter_map(|root| root.extra.get(SOURCES)?.as_array()).flatten();
+        let named = named.filter_map(|name| name.as_str().map(str::to_owned)).collect();
+        clean_up.add(source::collect(root, &named)?);
     }
-    let kept = history.roots().iter().filter_map(|root| root.extra.get(SOURCES)?.as_array()).flatten();
-    let kept = kept.filter_map(|name| name.as_str().map(str::to_owned)).collect();
-    removed.extend(source::collect(root, &kept)?);
-    Ok(Some(removed))
+    clean_up.cleaned.kept = size(kept);
+    for folder in ["runs", "source"] {
+        clean_up.cleaned.kept += Size::of(&root.join(folder))?;
+    }
+    Ok(Some(clean_up))
+}
+
+fn size(tally: Tally) -> Size {
+    Size { files: tally.files, bytes: tally.bytes }
 }
 
 /// What a launch that is whole has used.
@@ -151,7 +175,7 @@ fn changed(before: &waycairn_cache::History, after: &waycairn_cache::History) ->
 }
 
 /// Removes the folders of runs that are not of a plan.
-fn other_runs(root: &Path, plan: &Plan) -> Result<Vec<String>, StudyError> {
+fn other_runs(root: &Path, plan: &Plan) -> Result<Vec<(String, Size)>, StudyError> {
     let ours: BTreeSet<&Path> = plan.folders().collect();
     let runs = root.join("runs");
     let mut removed = Vec::new();
@@ -167,8 +191,8 @@ fn other_runs(root: &Path, plan: &Plan) -> Result<Vec<String>, StudyError> {
         let (kept, gone): (Vec<PathBuf>, Vec<PathBuf>) =
             members.iter().map(of).partition(|folder| ours.contains(folder.as_path()));
         for folder in &gone {
-            discard(&runs.join(&variant), &root.join(folder))?;
-            removed.push(folder.display().to_string());
+            let size = discard(&runs.join(&variant), &root.join(folder))?;
+            removed.push((folder.display().to_string(), size));
         }
         if kept.is_empty() {
             discard(&runs, &runs.join(&variant))?;
@@ -177,13 +201,13 @@ fn other_runs(root: &Path, plan: &Plan) -> Result<Vec<String>, StudyError> {
     Ok(removed)
 }
 
-/// Renames a folder aside, and then removes it: half of a run has no name.
-fn discard(runs: &Path, folder: &Path) -> Result<(), StudyError> {
-    if let Some(aside) = set_aside(folder)? {
-        sync_folder(runs)?;
-        delete_aside(&aside)?;
-    }
-    Ok(())
+/// Renames a folder aside, and then removes it: half of a run has no name. Says what it took.
+fn discard(runs: &Path, folder: &Path) -> Result<Size, StudyError> {
+    let Some(aside) = set_aside(folder)? else { return Ok(Size::default()) };
+    sync_folder(runs)?;
+    let size = Size::of(&aside)?;
+    delete_aside(&aside)?;
+    Ok(size)
 }
 
 /// Writes a copy of a settings file, unless the same bytes are there.

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Cursor, Write as _};
 use std::path::Path;
 
-use waycairn_durable::{Digest, Durability, Hasher, StagedFile, create_dir_all, remove_file};
+use waycairn_durable::{Digest, Durability, Hasher, Size, StagedFile, create_dir_all, remove_file};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
@@ -64,8 +64,9 @@ fn packed(files: &BTreeMap<&str, &[u8]>) -> io::Result<Vec<u8>> {
     Ok(zip.finish().map_err(io::Error::other)?.into_inner())
 }
 
-/// Removes the archives that are not in `kept`; paths from the root. Names that are no archive's stay.
-pub(crate) fn collect(root: &Path, kept: &BTreeSet<String>) -> Result<Vec<String>, StudyError> {
+/// Removes the archives that are not in `kept`; paths from the root, and what they took. Names that are no archive's
+/// stay.
+pub(crate) fn collect(root: &Path, kept: &BTreeSet<String>) -> Result<Vec<(String, Size)>, StudyError> {
     let folder = root.join("source");
     let io = |source| StudyError::Io { operation: "list", path: folder.clone(), source };
     let entries = match fs::read_dir(&folder) {
@@ -79,8 +80,9 @@ pub(crate) fn collect(root: &Path, kept: &BTreeSet<String>) -> Result<Vec<String
         let path = format!("source/{digest}.zip");
         let ours = digest.len() == SHORT && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
         if ours && !kept.contains(&path) {
+            let size = Size::of(&root.join(&path))?;
             remove_file(&root.join(&path))?;
-            removed.push(path);
+            removed.push((path, size));
         }
     }
     removed.sort_unstable();

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use waycairn_durable::Size;
 use waycairn_study::{
-    ANALYSIS_FILE, AnalysisSettings, LaunchOptions, LaunchReport, Plan, PlannedProduct, ProductReport,
+    ANALYSIS_FILE, AnalysisSettings, Cleaned, LaunchOptions, LaunchReport, Plan, PlannedProduct, ProductReport,
     RecordedRun, Stages, StudyError, StudyEvent, TRAINING_FILE, Training,
 };
 use waycairn_train::Progress as _;
@@ -200,8 +201,13 @@ fn text(report: &LaunchReport, training: &Training) -> String {
     if elsewhere > 0 {
         parts.push(format!("  {} with other workers\n", plural(elsewhere as u64, "run")));
     }
-    if !report.removed.is_empty() {
-        parts.push(format!("  {} removed\n", plural(report.removed.len() as u64, "older result")));
+    if let Some(Cleaned { removed, kept }) = report.cleaned {
+        let size = |size: Size| format!("{}, {}", plural(size.files, "file"), number::bytes(size.bytes));
+        let removed = match report.removed.len() {
+            0 => "nothing removed".to_owned(),
+            count => format!("{} removed ({})", plural(count as u64, "older result"), size(removed)),
+        };
+        parts.push(format!("  clean-up: {removed}, {} kept\n", size(kept)));
     }
     let root = training.output().to_string_lossy();
     format!(

@@ -138,6 +138,35 @@ fn study_case_05_the_latest_settings_win_and_three_are_kept() {
 }
 
 #[test]
+fn f27_a_launch_collects_by_itself_and_says_files_and_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let studies =
+        ["0.01", "0.02", "0.03", "0.04"].map(|rate| study(root, &format!("learning_rate = {rate}")));
+    let size = |path: &str| Size::of(&root.join(path)).unwrap();
+    let all = || size("cache") + size("runs") + size("source");
+    let first = launch(&studies[0]).unwrap();
+    assert_eq!(first.cleaned.unwrap(), Cleaned { removed: Size::default(), kept: all() });
+    let source = RecordedRun::list(root).unwrap().remove(0).run.source;
+    launch(&studies[1]).unwrap();
+    let third = launch(&studies[2]).unwrap();
+    // What only the first used goes, and the run of the third.
+    let model = format!("cache/model/{}", &first.products[0].key[..32]);
+    let gone = size(&model) + size(&source) + size(&third.runs[0].path);
+    assert!(gone.files > 4 && gone.bytes > 1000, "{gone:?}");
+    let fourth = launch(&studies[3]).unwrap();
+    let mut paths = [model, source, third.runs[0].path.clone()];
+    let mut removed = fourth.removed.clone();
+    paths.sort();
+    removed.sort();
+    assert_eq!(removed, paths);
+    assert_eq!(fourth.cleaned.unwrap(), Cleaned { removed: gone, kept: all() });
+    // The same again removes nothing, and keeps the same.
+    let again = launch(&studies[3]).unwrap();
+    assert_eq!(again.cleaned.unwrap(), Cleaned { removed: Size::default(), kept: all() });
+}
+
+#[test]
 fn study_case_10_one_configuration_over_a_limit_refuses_the_whole_launch() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("out");
