@@ -39,6 +39,7 @@ mod settle;
 mod source;
 mod training;
 mod tree;
+mod usage;
 mod verify;
 
 pub use analysis::{ANALYSIS_FILE, AnalysisSettings};
@@ -53,4 +54,5 @@ pub use plan::{Plan, PlannedProduct, PlannedRun, ProductState};
 pub use record::{ArtifactsFile, Outside, RecordedRun, Reference, RunFile, RunState, StatusFile};
 pub use restore::{Restored, RestoredArtifact, restore};
 pub use training::{Change, Configuration, Job, Runtime, TRAINING_FILE, Training};
+pub use usage::{Area, AreaUsage, EntryUsage, ProductUsage, RunUsage, Usage};
 pub use verify::{Damaged, Verification, verify};

@@ -4,6 +4,7 @@ mod analyze;
 mod artifact;
 mod compare;
 mod completions;
+mod du;
 mod export;
 mod gc;
 mod history;
@@ -56,6 +57,7 @@ pub(crate) enum Command {
     History(history::HistoryArgs),
     Pin(pin::PinArgs),
     Gc(gc::GcArgs),
+    Du(du::DuArgs),
     Plugins(plugins::PluginsArgs),
     Completions(completions::CompletionsArgs),
 }
@@ -109,6 +111,7 @@ impl Command {
             Self::History(args) => history::run(&args, context).map(|()| Exit::Done),
             Self::Pin(args) => pin::run(&args, context).map(|()| Exit::Done),
             Self::Gc(args) => gc::run(&args, context).map(|()| Exit::Done),
+            Self::Du(args) => du::run(&args, context).map(|()| Exit::Done),
             Self::Plugins(args) => plugins::run(&args, context).map(|()| Exit::Done),
             Self::Completions(args) => completions::run(&args).map(|()| Exit::Done),
         }
