@@ -101,9 +101,8 @@ impl Context {
             Some(view) if view.checkpoint.is_some() => error.why(
                 "a record says that it had one, and the folder of it is gone: it was removed or not copied",
             ),
-            Some(view) if view.checkpoint_withdrawn => {
-                error.why("it was withdrawn: the settings of its run keep it no longer")
-            }
+            Some(view) if view.checkpoint_withdrawn => error
+                .why("it was withdrawn: by the settings of its run, by `waycairn gc` or by `waycairn rm`"),
             _ => error,
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use waycairn_dag::{Address, Edge, Lineage, Node};
-use waycairn_durable::read_format;
+use waycairn_durable::{CommitError, Size, read_format};
 
 use crate::blob::{CHECKPOINT_ENTRY, blobs_folder, leads_out};
 use crate::export::Table;
@@ -191,6 +191,14 @@ impl ObjectReader {
             Some(folder) if self.is_inside(node, &folder)? && folder.is_dir() => Ok(Some(folder)),
             _ => Ok(None),
         }
+    }
+
+    /// What the checkpoint folder of a node takes, marked or not; nothing where there is none. No file is opened.
+    ///
+    /// # Errors
+    /// [`CommitError::Io`] when it cannot be looked at.
+    pub fn checkpoint_size(&self, node: &Node) -> Result<Size, CommitError> {
+        Size::of(&blobs_folder(self.root()).join(node.address().as_str()).join(CHECKPOINT_ENTRY))
     }
 
     /// Nodes with a checkpoint that is there, near one that may have none: its ancestors, nearest first, then the

@@ -6,7 +6,7 @@ use waycairn_cache::{Cache, EntryName, GcPlan, GcPolicy, GcReport};
 use waycairn_durable::{Digest, time};
 
 use crate::error::StudyError;
-use crate::lease::Lease;
+use crate::lease::{Alone, Lease};
 
 /// Plans a collection of a root: what would go, and why. Nothing is written.
 ///
@@ -26,10 +26,7 @@ pub fn plan_collection(root: &Path) -> Result<GcPlan, StudyError> {
 /// [`StudyError::Busy`] while a launch has the root; [`StudyError::Unlockable`] where the file system has no locks.
 pub fn collect(root: &Path) -> Result<GcReport, StudyError> {
     let cache = Cache::open(root)?;
-    let announce = |holder: &_| tracing::warn!("waiting for {holder}, who looks at the workers of the root");
-    // No settings have this digest, so every launch that lives refuses it.
-    let lease = Lease::join(root, Digest::of(b"a collection by hand"), announce)?;
-    let alone = lease.leave(announce)?.ok_or_else(|| StudyError::Unlockable { root: root.to_owned() })?;
+    let alone = alone(root)?;
     let now = time::now_nanos();
     let mut history = cache.history(now)?;
     let plan = cache.plan_gc(&history, now, GcPolicy::default(), None)?;
@@ -39,6 +36,14 @@ pub fn collect(root: &Path) -> Result<GcReport, StudyError> {
         cache.save_history(&history)?;
     }
     Ok(report)
+}
+
+/// The right to remove what launches made: no other one works in the root, and none can begin.
+pub(crate) fn alone(root: &Path) -> Result<Alone, StudyError> {
+    let announce = |holder: &_| tracing::warn!("waiting for {holder}, who looks at the workers of the root");
+    // No settings have this digest, so every launch that lives refuses it.
+    let lease = Lease::join(root, Digest::of(b"a collection by hand"), announce)?;
+    lease.leave(announce)?.ok_or_else(|| StudyError::Unlockable { root: root.to_owned() })
 }
 
 /// The cache entries that a text names: an entry, written `<product>/<key>` or as its folder; or a run, by its folder,

@@ -24,6 +24,7 @@
 
 mod analysis;
 mod analyze;
+mod branches;
 mod collect;
 mod error;
 mod graph;
@@ -44,6 +45,7 @@ mod verify;
 
 pub use analysis::{ANALYSIS_FILE, AnalysisSettings};
 pub use analyze::{AnalysisFile, AnalysisState, ResultOf};
+pub use branches::{Branch, BranchReport, Reason, collect_branches, plan_branches};
 pub use collect::{collect, entries_named, plan_collection};
 pub use error::{SettingsError, StudyError};
 pub use init::init;

@@ -93,6 +93,12 @@ pub enum TrainError {
         /// Who holds it, as far as that is known.
         holder: Option<Holder>,
     },
+    /// A process has a checkpoint of this run open.
+    #[error("a checkpoint of the run `{name}` is being read")]
+    Read {
+        /// The run's name.
+        name: String,
+    },
     /// The run's lock failed.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -212,7 +218,7 @@ impl TrainError {
             Self::Checkpoint { source, .. } if source.is_damage() => "corrupt",
             Self::Checkpoint { .. } | Self::OtherExperiment { .. } => "checkpoint",
             Self::NoCheckpoint { .. } | Self::Withdrawn { .. } => "no_checkpoint",
-            Self::Busy { .. } | Self::Lock(_) => "busy",
+            Self::Busy { .. } | Self::Read { .. } | Self::Lock(_) => "busy",
             Self::Refused { .. } | Self::NothingToDo { .. } => "refused",
             Self::NotFinite { .. } | Self::NotFiniteWeights { .. } => "not_finite",
             Self::CannotSample { .. } | Self::CannotExport { .. } => "usage",
@@ -277,6 +283,7 @@ impl TrainError {
                 let names: Vec<String> = nearest.iter().take(3).map(|node| format!("`{node}`")).collect();
                 Some(format!("the nearest with one: {}", names.join(", ")))
             }
+            Self::Read { .. } => Some("wait until what reads it has ended: a branch that begins, or an analysis".to_owned()),
             Self::Busy { .. } => Some("wait for it, or stop it; both can go on afterwards".to_owned()),
             Self::Refused { command, .. } => {
                 command.as_ref().map(|command| format!("begin a branch there: `{command}`"))

@@ -12,8 +12,8 @@ use waycairn_durable::{Digest, FileLock, LockError, SharedLock};
 /// A withdrawal holds the lock for as long as it takes to delete some folders.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Lets a run withdraw checkpoints: makes its lock file. Whoever finds none holds nothing, since nothing is withdrawn
-/// there, so it has to be there before the first checkpoint of a launch. The folder of the locks has to exist.
+/// Lets checkpoints of a run be withdrawn, by itself or by a removal: makes its lock file. Whoever finds none holds
+/// nothing, so it has to be there before the first checkpoint of a launch. The folder of the locks has to exist.
 pub(crate) fn announce(root: &Path, run: &Node) -> Result<(), LockError> {
     if path(root, run).exists() {
         return Ok(());
@@ -38,8 +38,8 @@ pub(crate) fn alone(root: &Path, run: &Node) -> Result<Option<Alone>, LockError>
 #[derive(Debug)]
 pub(crate) struct Alone(#[expect(dead_code, reason = "held")] Option<FileLock>);
 
-/// Keeps all checkpoints of a node's run for as long as the answer lives; `None` where the run withdraws none, or
-/// where there are no locks.
+/// Keeps all checkpoints of a node's run for as long as the answer lives; `None` where the run has no lock file, in a copy
+/// that left the locks out, or where there are no locks.
 pub(crate) fn hold(root: &Path, node: &Node) -> Result<Option<SharedLock>, LockError> {
     match SharedLock::acquire(&path(root, node), LIMIT) {
         Err(error @ LockError::Busy { .. }) => Err(error),

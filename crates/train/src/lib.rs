@@ -26,8 +26,8 @@
 //! - **TRAIN-3**: a checkpoint counts when its marker is published, and with it every earlier record; a folder
 //!   without a marker is removed by the next launch of its run, one with a marker is never overwritten.
 //! - **TRAIN-4**: no parameter is restored without its optimizer state unless the user asks for that.
-//! - **TRAIN-5**: a checkpoint is withdrawn only when the settings keep it no longer and a newer one is complete;
-//!   the newest, bases of branches and nodes with artifacts keep theirs, and no recorded value changes.
+//! - **TRAIN-5**: a training withdraws a checkpoint only when the settings keep it no longer and a newer one is
+//!   complete; the newest, bases of branches and nodes with artifacts keep theirs, and no recorded value changes.
 //! - **TRAIN-6**: no checkpoint is withdrawn between its opening and the record that keeps it: that of a branch, or
 //!   what an analysis attaches.
 //!
@@ -91,6 +91,7 @@ mod schema;
 mod settings;
 mod stand_in;
 mod stop;
+mod taken;
 mod trainer;
 mod weights;
 
@@ -118,4 +119,5 @@ pub use saver::SaveError;
 pub use schema::{Key, LARGEST_INTEGER, OFF, Value};
 pub use settings::{Difference, Preset, Schema, Settings, SettingsError, nearest};
 pub use stop::Stop;
+pub use taken::{TakenRun, run_holder, study_models, take_run};
 pub use weights::Mismatch;

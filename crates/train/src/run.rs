@@ -136,9 +136,7 @@ fn launch(
     stop.guard(&store);
     // The lock is ours: whoever left a checkpoint without its marker is gone.
     store.remove_unmarked_checkpoints(&name, &nonce)?;
-    if !Retention::new(&settings)?.is_off() {
-        hold::announce(&request.root, &Node::new(&name, &nonce, 0)?)?;
-    }
+    hold::announce(&request.root, &Node::new(&name, &nonce, 0)?)?;
     let first = !matches!(mode, Mode::Resume(_));
     let mut job = Job::new(Arc::clone(&store), &name, &nonce);
     let preparing = Preparing {

@@ -25,11 +25,12 @@ Examples:
 No file is opened: names and lengths say it all. Records of several runs may stand in one file, so they are told as a
 whole; what is told of a run are the checkpoints, artifacts and figures of its nodes. `temporary` is what has a hidden
 name: what is being made, and what a process that died left. `replaced` are files of records whose rows stand in newer
-ones; they are deleted ten minutes later, by the next run that ends, `waycairn rm` or `waycairn gc`.
+ones; they are deleted ten minutes later, by the next training that ends or the next removal.
 
 With --format json: {files, bytes, areas: [{area, files, bytes}], runs: [{name, nonce, nodes, checkpoints: {files,
 bytes}, artifacts: {files, bytes}}], products: [{product, entries, files, bytes}], entries: [{path, files, bytes}]};
-entries is empty without --entries. `waycairn rm` removes a run or a checkpoint, `waycairn gc` what no study uses.")]
+entries is empty without --entries. `waycairn rm` removes a run or a
+checkpoint, `waycairn gc` what no study uses.")]
 pub(crate) struct DuArgs {
     /// Tell every entry of the cache too
     #[arg(long)]

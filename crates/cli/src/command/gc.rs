@@ -2,7 +2,8 @@
 
 use clap::Args;
 use serde_json::json;
-use waycairn_cache::Verdict;
+use waycairn_cache::{GcReport, Verdict};
+use waycairn_study::{Branch, BranchReport};
 
 use crate::command::study::StudyPlace;
 use crate::context::Context;
@@ -19,14 +20,27 @@ use crate::value::Value;
 Examples:
   waycairn gc --dry-run
   waycairn gc --root outputs/small --dry-run --format json
+  waycairn gc --checkpoints --dry-run
 
-A launch that succeeds does this by itself. What the last three distinct training settings used stays, as do what is
-pinned, what no history names while it is younger than a day, and everything where there is a doubt. Records and
-checkpoints of runs are not in the cache, and stay.")]
+A launch that succeeds collects the cache by itself. What the last three distinct training settings used stays, as do what
+is pinned, what no history names while it is younger than a day, and everything where there is a doubt.
+
+--dry-run also lists the checkpoints of runs, and which of them belong to dead branches: runs that a study trained, that no
+folder in runs/, no history entry and no pin names, from which nobody branched, that nobody trains, and that are a day old.
+A run of `waycairn train --text` is its user's own and never dead, and the base of a branch stays for it. Checkpoints cannot
+be computed again but by training, so no launch removes them, and gc does with --checkpoints alone: those of dead branches,
+but for nodes that something is attached to. The records stay, and so do the weights of models in the cache.
+
+With --dry-run --format json: {decisions, doubts, missing, branches: [{name, nonce, checkpoints, files, bytes, reason:
+own|doubt|run|used|pinned|base|written|young|attached|dead, branches}]}; without --dry-run: {removed, bytes, kept, errors,
+checkpoints: {removed: [..], files, bytes, spared} or null}.")]
 pub(crate) struct GcArgs {
     /// Only say what would go, and why
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// Remove the checkpoints of dead branches too
+    #[arg(long)]
+    pub(super) checkpoints: bool,
     #[command(flatten)]
     pub(super) place: StudyPlace,
     #[command(flatten)]
@@ -40,9 +54,14 @@ pub(crate) fn run(args: &GcArgs, context: &Context) -> Result<(), CliError> {
         context.note(&format!("nothing is removed: {doubt}"));
     }
     if args.dry_run {
+        let branches = waycairn_study::plan_branches(&root).map_err(failure::study)?;
         let mut out = args.output.place.open()?;
         match args.output.format() {
-            Shape::Json => out.json(&Value::from(json!(plan)))?,
+            Shape::Json => {
+                let mut value = json!(plan);
+                value["branches"] = json!(branches);
+                out.json(&Value::from(value))?;
+            }
             Shape::Table => {
                 let mut grid = Grid::new(["what", "bytes", "files", "verdict", "why"]);
                 for decision in &plan.decisions {
@@ -58,23 +77,35 @@ pub(crate) fn run(args: &GcArgs, context: &Context) -> Result<(), CliError> {
                         Value::text(why.as_str()),
                     ]);
                 }
-                context.table(&grid, "the cache is empty", &mut out)?;
+                for branch in &branches {
+                    let verdict = match (branch.is_dead(), args.checkpoints) {
+                        (true, true) => "goes",
+                        (true, false) => "goes with --checkpoints",
+                        (false, _) => "stays",
+                    };
+                    let checkpoints = plural(branch.checkpoints, "checkpoint");
+                    grid.push([
+                        Value::Text(format!("{}@{}, {checkpoints}", branch.name, branch.nonce)),
+                        Value::Text(number::bytes(branch.size.bytes)),
+                        Value::Count(branch.size.files),
+                        Value::from(verdict),
+                        Value::Text(why(branch)),
+                    ]);
+                }
+                context.table(&grid, "the cache is empty, and no run has a checkpoint", &mut out)?;
             }
         }
         return out.finish();
     }
+    let branches = match args.checkpoints {
+        true => Some(waycairn_study::collect_branches(&root).map_err(failure::study)?),
+        false => None,
+    };
     // Nothing there is nothing to lock.
-    if plan.decisions.is_empty() {
-        let mut out = args.output.place.open()?;
-        match args.output.format() {
-            Shape::Json => {
-                out.json(&Value::from(json!({ "removed": [], "bytes": 0, "kept": 0, "errors": [] })))?
-            }
-            Shape::Table => context.note("the cache is empty"),
-        }
-        return out.finish();
-    }
-    let report = waycairn_study::collect(&root).map_err(failure::study)?;
+    let report = match plan.decisions.is_empty() {
+        true => GcReport::default(),
+        false => waycairn_study::collect(&root).map_err(failure::study)?,
+    };
     let mut out = args.output.place.open()?;
     match args.output.format() {
         Shape::Json => {
@@ -84,9 +115,13 @@ pub(crate) fn run(args: &GcArgs, context: &Context) -> Result<(), CliError> {
                 "bytes": report.removed.bytes,
                 "kept": report.kept.entries,
                 "errors": report.errors,
+                "checkpoints": branches,
             })))?;
         }
         Shape::Table => {
+            if let Some(branches) = &branches {
+                out.text(&text(branches))?;
+            }
             out.text(&format!(
                 "removed {} ({}), kept {} ({})\n",
                 plural(report.removed.entries, "artifact"),
@@ -106,4 +141,31 @@ pub(crate) fn run(args: &GcArgs, context: &Context) -> Result<(), CliError> {
         .why(format!("`{}`: {}", error.path.display(), error.error))
         .next("check its permissions, and run it again")),
     }
+}
+
+/// Why the checkpoints of a run stay or go: its word, and for a base the branches that need it.
+fn why(branch: &Branch) -> String {
+    match branch.branches.as_slice() {
+        [] => branch.reason.word().to_owned(),
+        [one] => format!("{}, of {one}", branch.reason.word()),
+        [one, others @ ..] => {
+            format!("{}, of {one} and {} more", branch.reason.word(), others.len())
+        }
+    }
+}
+
+/// What was removed of dead branches, in words.
+fn text(report: &BranchReport) -> String {
+    let checkpoints = report.removed.iter().map(|branch| branch.checkpoints).sum();
+    let mut text = format!(
+        "removed {} of {} ({}, {})\n",
+        plural(checkpoints, "checkpoint"),
+        plural(report.removed.len() as u64, "dead run"),
+        plural(report.size.files, "file"),
+        number::bytes(report.size.bytes),
+    );
+    for spared in &report.spared {
+        text.push_str(&format!("spared {spared}: it is in use\n"));
+    }
+    text
 }

@@ -62,6 +62,7 @@ pub(crate) const EMBEDDED: &str = concat!(
     include_str!("../settings.rs"),
     include_str!("../stand_in.rs"),
     include_str!("../stop.rs"),
+    include_str!("../taken.rs"),
     include_str!("../trainer.rs"),
     include_str!("../weights.rs"),
 );
