@@ -254,20 +254,43 @@ fn cache_5_a_build_on_its_way_is_not_swept() {
     assert_eq!(names(root.path()).len(), 1);
 }
 
+/// Gives everything below a folder one modification time, as a copy to and from a bucket may.
+fn touch(folder: &std::path::Path, time: SystemTime) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            touch(&path, time);
+        }
+        fs::File::open(&path).unwrap().set_modified(time).unwrap();
+    }
+}
+
 #[test]
-fn a_root_that_was_copied_is_the_same_cache() {
+fn f18_a_root_that_was_copied_without_its_times_is_the_same_cache() {
     let (root, cache) = cache();
     launch(&cache, &[1, 2], now());
-    let copy = tempfile::tempdir().unwrap();
-    let status =
-        std::process::Command::new("cp").arg("-r").arg(root.path()).arg(copy.path().join("root")).status();
-    assert!(status.unwrap().success());
-    drop(root);
-    let cache = Cache::open(&copy.path().join("root")).unwrap();
-    assert_eq!(get(&cache, 1).unwrap().how, How::Hit);
-    assert!(cache.verify(|_| ()).unwrap().failures.is_empty());
-    let plan = cache.plan_gc(&cache.history(0).unwrap(), now(), GcPolicy::default(), None).unwrap();
-    assert!(plan.decisions.iter().all(|decision| decision.verdict == Verdict::Keep(Keep::Used)));
+    let copies = tempfile::tempdir().unwrap();
+    let ages = [
+        ("now", SystemTime::now()),
+        ("old", SystemTime::UNIX_EPOCH + Duration::from_secs(1)),
+        ("ahead", SystemTime::now() + Duration::from_secs(400 * 24 * 3600)),
+    ];
+    for (name, time) in ages {
+        let copy = copies.path().join(name);
+        let status = std::process::Command::new("cp").arg("-r").arg(root.path()).arg(&copy).status();
+        assert!(status.unwrap().success());
+        touch(&copy, time);
+        let cache = Cache::open(&copy).unwrap();
+        assert_eq!(get(&cache, 1).unwrap().how, How::Hit);
+        assert!(cache.verify(|_| ()).unwrap().failures.is_empty());
+        let plan = cache.plan_gc(&cache.history(now()).unwrap(), now(), GcPolicy::default(), None).unwrap();
+        assert!(plan.decisions.iter().all(|decision| decision.verdict == Verdict::Keep(Keep::Used)));
+        // Without the history nobody knows what was used, and however old all of it looks nothing goes.
+        fs::remove_file(copy.join("history.json")).unwrap();
+        let plan = cache.plan_gc(&cache.history(now()).unwrap(), now(), GcPolicy::default(), None).unwrap();
+        assert_eq!(plan.removals().count(), 0, "{name}: {plan:?}");
+        assert_eq!(get(&cache, 2).unwrap().how, How::Hit);
+    }
 }
 
 /// What a listing and a plan of very many entries cost. Ignored: it makes 100,000 folders.

@@ -166,6 +166,96 @@ fn f27_a_launch_collects_by_itself_and_says_files_and_bytes() {
     assert_eq!(again.cleaned.unwrap(), Cleaned { removed: Size::default(), kept: all() });
 }
 
+/// Copies a folder as a download would: everything has one and the same time.
+fn copy_without_times(from: &Path, to: &Path, time: SystemTime) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_without_times(&entry.path(), &target, time);
+        } else {
+            fs::copy(entry.path(), &target).unwrap();
+        }
+        fs::File::open(&target).unwrap().set_modified(time).unwrap();
+    }
+}
+
+#[test]
+fn f18_a_root_copied_without_times_is_whole_and_its_clean_up_deletes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("here");
+    for rate in ["0.01", "0.02"] {
+        launch(&study(&root, &format!("learning_rate = {rate}"))).unwrap();
+    }
+    let ahead = SystemTime::now() + std::time::Duration::from_secs(400 * 24 * 3600);
+    for (name, time) in [("old", SystemTime::UNIX_EPOCH), ("ahead", ahead)] {
+        let copy = folder.path().join(name);
+        copy_without_times(&root, &copy, time);
+        let before: Vec<PathBuf> = files(&copy).into_keys().collect();
+        let report = launch(&study(&copy, "learning_rate = 0.02")).unwrap();
+        assert_eq!(statuses(&report), ["hit"]);
+        assert_eq!((report.removed, report.cleaned.unwrap().removed), (Vec::new(), Size::default()));
+        assert!(files(&copy).into_keys().eq(before), "{name}: nothing was deleted or made");
+        assert!(crate::verify(&copy, false, |_| ()).unwrap().damaged.is_empty());
+        let reader = ObjectReader::open(&copy).unwrap();
+        let runs = reader.runs().unwrap();
+        assert_eq!(runs.len(), 2);
+        for run in runs {
+            assert_eq!(run.checkpoints, [0, 1]);
+            for seq in run.checkpoints {
+                assert!(reader.checkpoint(&run.last.at(seq).unwrap()).unwrap().is_some(), "{name}");
+            }
+        }
+    }
+}
+
+/// F25: a replica more is a run more; what decides the order of the others' examples is in their recipes.
+#[test]
+fn f25_more_replicas_change_no_run_and_what_changes_the_order_is_another_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = |more: &str| -> Vec<String> {
+        let plan = Plan::new(&experiments![Gpt], &study(folder.path(), more)).unwrap();
+        plan.runs.iter().map(|run| run.key.digest().to_string()).collect()
+    };
+    let base = keys("cohort = { replicas = 2 }");
+    assert_ne!(base[0], base[1]);
+    assert_eq!(keys("cohort = { replicas = 5 }")[..2], base);
+    assert_eq!(keys("cohort = { replicas = 2 }\nruntime = { cpu_threads = 1 }"), base);
+    let text = folder.path().join("text.txt");
+    waycairn_durable::write_file(
+        &text,
+        "other words, ".repeat(400).as_bytes(),
+        waycairn_durable::Durability::Regenerable,
+    )
+    .unwrap();
+    let [order, context, content] =
+        ["data.order = 'random'", "data.context = 9", &format!("data.source = '{}'", text.display())].map(
+            |set| {
+                let (key, value) = set.split_once(" = ").unwrap();
+                let key = key.strip_prefix("data.").unwrap();
+                let data = if key == "context" {
+                    format!("context = {value}")
+                } else {
+                    format!("context = 8, {key} = {value}")
+                };
+                let text = format!(
+                    "{}output = '{}'\n",
+                    SMALL.replace("context = 8", &data),
+                    folder.path().display()
+                );
+                let document = Document::parse(Path::new("settings_training.toml"), text).unwrap();
+                let training = Training::resolve(&experiments![Gpt], document, None).unwrap();
+                Plan::new(&experiments![Gpt], &training).unwrap().runs[0].key.digest().to_string()
+            },
+        );
+    let others = [order, context, content, keys("seed = 5").remove(0), keys("accumulate = 2").remove(0)];
+    let mut all: Vec<&String> = others.iter().chain([&base[0]]).collect();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 6, "each is another model");
+}
+
 #[test]
 fn study_case_10_one_configuration_over_a_limit_refuses_the_whole_launch() {
     let folder = tempfile::tempdir().unwrap();

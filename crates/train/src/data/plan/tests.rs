@@ -70,3 +70,38 @@ proptest! {
         prop_assert!(windows.iter().all(|window| window.start + context < tokens));
     }
 }
+
+/// F25: whatever changes which examples a step sees is in the fingerprint, which every checkpoint saves, and a replay
+/// that finds another value is refused and names it.
+#[test]
+fn f25_what_changes_the_order_is_recorded_and_a_replay_with_another_value_is_refused() {
+    use crate::data::Whole;
+
+    let base = fingerprint(5_000, "shuffled", 16, (4, 2), 7);
+    let stream = |fingerprint: &Fingerprint| {
+        let plan = TrainPlan::new(fingerprint);
+        (0..20).map(|position| plan.windows(position)).collect::<Vec<_>>()
+    };
+    let change = |change: &dyn Fn(&mut Fingerprint)| {
+        let mut changed = base.clone();
+        change(&mut changed);
+        changed
+    };
+    let changes = [
+        ("seed was 7, is 8", change(&|one| one.seed = 8)),
+        ("data.order was shuffled, is random", change(&|one| one.order = "random".to_owned())),
+        ("data.context was 16, is 17", change(&|one| one.context = 17)),
+        ("batch_size was 4, is 3", change(&|one| one.batch_size = 3)),
+        ("accumulate was 2, is 1", change(&|one| one.accumulate = 1)),
+        ("the training part was 5000, is 4500", change(&|one| one.train_tokens = 4_500)),
+        ("the text's SHA-256 was", change(&|one| one.content_sha256 = Digest::of(b"other"))),
+        ("the vocabulary's SHA-256 was", change(&|one| one.tokenizer_sha256 = Digest::of(b"other"))),
+    ];
+    for (says, changed) in changes {
+        assert_ne!(stream(&changed), stream(&base), "{says}");
+        let error = changed.check(&base, Whole::Yes).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    assert_eq!(stream(&base.clone()), stream(&base));
+    base.check(&base.clone(), Whole::Yes).unwrap();
+}

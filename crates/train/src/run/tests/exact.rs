@@ -41,6 +41,31 @@ fn training_case_10_a_copied_root_goes_on() {
 }
 
 #[test]
+fn f18_a_copy_without_times_loses_no_checkpoint() {
+    use crate::checkpoint::Depth;
+
+    let rig = Rig::new();
+    let request = rig.request("here", &[("checkpoint_every", "1")]);
+    let stopped = run_until(&request, 4);
+    copy(&rig.root("here"), &rig.root("there"));
+    let there = rig.root("there");
+    let reader = ObjectReader::open(&there).unwrap();
+    let whole = |seqs: std::ops::Range<u64>| {
+        for seq in seqs {
+            let node = stopped.node.at(seq).unwrap();
+            restore::open(&reader, &node, Depth::Whole).unwrap_or_else(|error| panic!("{node}: {error}"));
+        }
+    };
+    whole(0..4);
+    let mut rest = request.clone();
+    rest.root.clone_from(&there);
+    // The launch cleans up what dead processes left of its run, and finds nothing that it could call so.
+    let rest = run(&rest);
+    assert_eq!((rest.status, checkpoints(&there, &rest)), (Status::Finished, (0..6).collect()));
+    whole(0..6);
+}
+
+#[test]
 fn max_time_stops_in_good_order() {
     let rig = Rig::new();
     let mut request = rig.request("a", &[("accumulate", "1")]);
