@@ -383,3 +383,37 @@ fn study_3_local_workers_share_the_runs_of_a_study() {
     let failed = study.run("waycairn launch -n 2 -- run --profile none");
     assert_eq!(failed.status, Some(2), "{failed}");
 }
+
+#[test]
+fn space_is_told_and_a_run_is_removed_after_a_plan() {
+    let study = Study::new();
+    let report = study.launch("waycairn run");
+    assert_eq!(report["cleaned"]["removed"], serde_json::json!({ "files": 0, "bytes": 0 }));
+    assert!(report["cleaned"]["kept"]["bytes"].as_u64() > Some(1_000), "{report}");
+    let value = |line: &str| -> Value {
+        let run = study.run(line);
+        assert_eq!(run.status, Some(0), "{run}");
+        serde_json::from_str(&run.out).expect("JSON")
+    };
+    let usage = value("waycairn du --root out --entries --format json");
+    let areas = usage["areas"].as_array().expect("areas");
+    let sum: u64 = areas.iter().filter_map(|area| area["bytes"].as_u64()).sum();
+    assert_eq!(usage["bytes"].as_u64(), Some(sum));
+    assert_eq!((usage["runs"].as_array().map(Vec::len), usage["entries"].as_array().map(Vec::len)), (Some(2), Some(4)));
+    assert!(study.run("waycairn du --root out").out.contains("loss_by_position"), "products are told");
+
+    let plan = study.run("waycairn rm gpt.baseline.r0 --root out");
+    assert!(plan.status == Some(0) && plan.out.contains("nothing is removed without --yes"), "{plan}");
+    assert!(study.baseline().is_dir());
+    let done = value("waycairn rm gpt.baseline.r0 --root out --yes --format json");
+    assert_eq!((&done["removed"], &done["what"]), (&Value::from(true), &Value::from("run")));
+    assert_eq!(value("waycairn nodes --root out --format json").as_array().map(Vec::len), Some(1));
+    let again = study.run("waycairn rm gpt.baseline.r0 --root out --yes");
+    assert!(again.status == Some(1) && again.err.contains("waycairn nodes"), "{again}");
+    let listing = value("waycairn gc --root out --dry-run --format json");
+    assert_eq!(listing["branches"][0]["reason"], "run");
+    // The study is whole again after its next launch.
+    study.launch("waycairn run");
+    assert_eq!(study.run("waycairn verify --root out").status, Some(0));
+    assert_eq!(value("waycairn nodes --root out --format json").as_array().map(Vec::len), Some(2));
+}

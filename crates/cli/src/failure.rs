@@ -59,6 +59,7 @@ pub(crate) fn study(error: StudyError) -> CliError {
         StudyError::Query(error) => query(error),
         StudyError::Cache(error) => cache(error),
         StudyError::NotFound { what, next } => CliError::new("not_found", what).next(next),
+        StudyError::Kept { what, why, next } => CliError::new("refused", what).why(why).next(next),
         StudyError::Busy { .. } => CliError::of("busy", error)
             .next("wait for it to end, or name another output in the settings, or with `--root`"),
         StudyError::OverLimit { .. } => CliError::of("limit", error)

@@ -225,7 +225,7 @@ impl Reserved {
         if let Some(marks) = &row.marks {
             self.blob |= marks.blob;
             self.checkpoint |= marks.checkpoint.is_some();
-            self.finished |= marks.finished;
+            self.finished |= marks.finished.is_some();
             self.record |= marks.record;
             self.artifact |= marks.artifact.is_some();
         }
@@ -279,7 +279,7 @@ fn reserved_column(name: &str, rows: &[&Row], launch: &Launch) -> ArrayRef {
         JOB => constant(launch.job.as_deref()),
         BLOB => text(&|row| row.marks.as_ref()?.blob.then(|| row.node.address().to_string())),
         CHECKPOINT => flag(&|marks| marks.checkpoint),
-        FINISHED => flag(&|marks| marks.finished.then_some(true)),
+        FINISHED => flag(&|marks| marks.finished),
         RECORD => flag(&|marks| marks.record.then_some(true)),
         ARTIFACT => {
             Arc::new(rows.iter().map(|row| row.marks.as_ref()?.artifact.as_deref()).collect::<StringArray>())

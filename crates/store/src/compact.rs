@@ -158,7 +158,7 @@ impl Group {
 }
 
 /// Reads the footer of an own part. A part that lacks the facts is left alone: it is none of ours.
-fn open(
+pub(crate) fn open(
     path: &Path,
     lists: &mut HashSet<Arc<Vec<(String, ValueType)>>>,
 ) -> Result<Option<Source>, StoreError> {
@@ -231,7 +231,7 @@ fn retire(group: &[Source], report: &mut CompactReport) {
     }
 }
 
-fn hide(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn hide(path: &Path) -> Result<(), StoreError> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
     // The grace counts from now, not from when the part was written. Without the touch, which some file
     // systems refuse, a reader may find the source deleted early; it then lists the folder again.

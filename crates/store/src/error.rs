@@ -92,6 +92,16 @@ pub enum StoreError {
         /// Where it leads.
         target: PathBuf,
     },
+    /// Records that are to go stand in a part that another program wrote.
+    #[error(
+        "the part `{part}` of another program holds records of `{run}`, and cannot be written anew without them; move it out of `objects/values`"
+    )]
+    Foreign {
+        /// The name of the part.
+        part: String,
+        /// The name of the run.
+        run: String,
+    },
     /// Another operation on a file failed.
     #[error("could not {operation} `{}`", path.display())]
     Io {

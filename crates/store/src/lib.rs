@@ -37,6 +37,8 @@
 //! - `STORE-7`: a marker record is queued only after the bytes that it marks are durable; recorded paths are
 //!   relative, so a copied root resolves; an entry is never replaced; a marker is taken back, durably, before its
 //!   bytes go.
+//! - `STORE-8`: a run that was removed is in no answer, its records gone before its files, and no answer about another
+//!   run changes; a removal that was interrupted leaves a run that is not whole, and is completed by another one.
 //!
 //! # Example
 //!
@@ -80,6 +82,7 @@ mod queue;
 mod reader;
 mod record;
 mod recorded;
+mod removal;
 mod resolve;
 mod retry;
 mod row;
@@ -108,6 +111,7 @@ pub use query::{
 pub use queue::{MAX_BATCH_ROWS, WhenFull};
 pub use reader::{KeyInfo, ObjectReader};
 pub use record::Attachment;
+pub use removal::Removal;
 pub use resolve::ResolveError;
 pub use run::RunSummary;
 pub use store::{CloseReport, FlushReport, ObjectStore, StoreOptions};

@@ -18,8 +18,8 @@ pub(crate) struct Marks {
     pub(crate) blob: bool,
     /// `_x_checkpoint`: false takes an earlier true back.
     pub(crate) checkpoint: Option<bool>,
-    /// `_x_finished`
-    pub(crate) finished: bool,
+    /// `_x_finished`: false takes an earlier true back.
+    pub(crate) finished: Option<bool>,
     /// `_x_record`
     pub(crate) record: bool,
     /// `_x_artifact`, joined already

@@ -170,6 +170,19 @@ impl ObjectStore {
         &self.root
     }
 
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    pub(crate) fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    /// The parts that it published and nobody has hidden since.
+    pub(crate) fn own_parts(&self) -> &OwnParts {
+        &self.parts
+    }
+
     /// The process index that this object writes as.
     #[must_use]
     pub fn process(&self) -> i64 {
@@ -224,7 +237,7 @@ impl ObjectStore {
     /// # Errors
     /// As [`ObjectStore::value`].
     pub fn finish(&self, node: &Node) -> Result<(), RecordError> {
-        let marks = Marks { finished: true, ..Marks::default() };
+        let marks = Marks { finished: Some(true), ..Marks::default() };
         self.queue.push(node, &[], Some(Box::new(marks)), Origin::Marker)
     }
 

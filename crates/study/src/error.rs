@@ -233,6 +233,16 @@ pub enum StudyError {
         /// What to do.
         next: String,
     },
+    /// What is to be removed is needed.
+    #[error("{what}")]
+    Kept {
+        /// What is needed.
+        what: String,
+        /// By whom.
+        why: String,
+        /// What to do.
+        next: String,
+    },
     /// A file of the root says nothing that can be read.
     #[error("`{}` is damaged: {what}", path.display())]
     Damaged {

@@ -35,6 +35,7 @@ mod making;
 mod model;
 mod plan;
 mod record;
+mod removal;
 mod restore;
 mod settle;
 mod source;
@@ -54,6 +55,7 @@ pub use launch::{
 };
 pub use plan::{Plan, PlannedProduct, PlannedRun, ProductState};
 pub use record::{ArtifactsFile, Outside, RecordedRun, Reference, RunFile, RunState, StatusFile};
+pub use removal::{RemovalItem, RemovalPlan, plan_removal, remove};
 pub use restore::{Restored, RestoredArtifact, restore};
 pub use training::{Change, Configuration, Job, Runtime, TRAINING_FILE, Training};
 pub use usage::{Area, AreaUsage, EntryUsage, ProductUsage, RunUsage, Usage};

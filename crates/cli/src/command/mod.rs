@@ -17,6 +17,7 @@ mod plan;
 mod plugins;
 mod query;
 mod restore;
+mod rm;
 mod run;
 mod sample;
 mod settings;
@@ -58,6 +59,7 @@ pub(crate) enum Command {
     Pin(pin::PinArgs),
     Gc(gc::GcArgs),
     Du(du::DuArgs),
+    Rm(rm::RmArgs),
     Plugins(plugins::PluginsArgs),
     Completions(completions::CompletionsArgs),
 }
@@ -112,6 +114,7 @@ impl Command {
             Self::Pin(args) => pin::run(&args, context).map(|()| Exit::Done),
             Self::Gc(args) => gc::run(&args, context).map(|()| Exit::Done),
             Self::Du(args) => du::run(&args, context).map(|()| Exit::Done),
+            Self::Rm(args) => rm::run(&args, context).map(|()| Exit::Done),
             Self::Plugins(args) => plugins::run(&args, context).map(|()| Exit::Done),
             Self::Completions(args) => completions::run(&args).map(|()| Exit::Done),
         }
