@@ -399,7 +399,10 @@ fn space_is_told_and_a_run_is_removed_after_a_plan() {
     let areas = usage["areas"].as_array().expect("areas");
     let sum: u64 = areas.iter().filter_map(|area| area["bytes"].as_u64()).sum();
     assert_eq!(usage["bytes"].as_u64(), Some(sum));
-    assert_eq!((usage["runs"].as_array().map(Vec::len), usage["entries"].as_array().map(Vec::len)), (Some(2), Some(4)));
+    assert_eq!(
+        (usage["runs"].as_array().map(Vec::len), usage["entries"].as_array().map(Vec::len)),
+        (Some(2), Some(4))
+    );
     assert!(study.run("waycairn du --root out").out.contains("loss_by_position"), "products are told");
 
     let plan = study.run("waycairn rm gpt.baseline.r0 --root out");

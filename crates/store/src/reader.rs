@@ -193,6 +193,12 @@ impl ObjectReader {
         }
     }
 
+    /// Whether a node has a folder among the blobs, with whatever in it. No record is read.
+    #[must_use]
+    pub fn has_folder(&self, node: &Node) -> bool {
+        blobs_folder(self.root()).join(node.address().as_str()).is_dir()
+    }
+
     /// What the checkpoint folder of a node takes, marked or not; nothing where there is none. No file is opened.
     ///
     /// # Errors

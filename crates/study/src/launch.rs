@@ -9,10 +9,12 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use waycairn_cache::{Cache, CacheOptions, How, Waiting};
+use waycairn_dag::Address;
 use waycairn_durable::{
     Digest, FileLock, Holder, LockError, Size, create_dir_all, ensure_format, remove_dir_all, remove_file,
     time,
 };
+use waycairn_store::ObjectReader;
 use waycairn_train::{Description, Event, Experiments, Stop, TrainRequest};
 
 use crate::analysis::{ANALYSIS_FILE, AnalysisSettings};
@@ -355,12 +357,11 @@ impl Launch<'_> {
             self.begin(run, &folder)?;
         }
         let mut progress = |event: &Event<'_>| observe(&StudyEvent::Train(event));
+        let request =
+            TrainRequest { command_line: self.options.command_line.clone(), ..run.job.request.clone() };
         let context = model::Training {
             experiments: self.experiments,
-            request: TrainRequest {
-                command_line: self.options.command_line.clone(),
-                ..run.job.request.clone()
-            },
+            request: request.clone(),
             // Its archive is written for what is trained alone.
             trained: (!found).then(|| self.trained(&run.description)).transpose()?,
             stop: self.stop,
@@ -380,6 +381,33 @@ impl Launch<'_> {
             }
         };
         let node = built.artifact.metadata().get("node").and_then(|node| node.as_str()).map(str::to_owned);
+        let node = match node {
+            Some(node) if found && !self.is_recorded(&node)? => {
+                // Its nodes were removed, or not copied; the run's folder may know those of a training since.
+                let there =
+                    record::read::<RunFile>(&folder.join(RUN)).ok().flatten().and_then(|run| run.node);
+                match there {
+                    Some(there) if self.is_recorded(&there)? => Some(there),
+                    _ if matches!(self.stages, Stages::Analyze(_)) => {
+                        return Err(StudyError::NotFound {
+                            what: format!("the nodes of `{}` of {} are gone", run.label, run.job.member),
+                            next: "`waycairn run` trains it once more, for its nodes".to_owned(),
+                        });
+                    }
+                    _ => {
+                        let context = model::Training {
+                            experiments: self.experiments,
+                            request,
+                            trained: None,
+                            stop: self.stop,
+                            progress: &mut progress,
+                        };
+                        Some(self.guard(|| model::train(&run.recipe, context))?.node.address().to_string())
+                    }
+                }
+            }
+            node => node,
+        };
         let seconds = begin.elapsed().as_secs_f64();
         self.end(run, &folder, &built.artifact, node.clone(), (!found).then_some(seconds))?;
 
@@ -393,6 +421,14 @@ impl Launch<'_> {
             estimate: json!(run.description.estimate),
         };
         Ok((product, node))
+    }
+
+    /// Whether anything is recorded at the last node of a run. It left a checkpoint there once, so a look at its folder
+    /// is nearly always enough.
+    fn is_recorded(&self, address: &str) -> Result<bool, StudyError> {
+        let Ok(address) = address.parse::<Address>() else { return Ok(false) };
+        let (reader, node) = (ObjectReader::open(self.training.output())?, address.decode());
+        Ok(reader.has_folder(&node) || reader.query().node(&node).count()?.value > 0)
     }
 
     /// Runs `body`; a panic in it is an error of the one run that it met.

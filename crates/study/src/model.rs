@@ -1,11 +1,14 @@
 //! The product `model`: the weights that a run ends with.
 
+use std::path::Path;
+
 use waycairn_cache::{Backend, Builder, Implementation, Recipe};
 use waycairn_dag::Node;
 use waycairn_durable::{Durability, StagedFile};
 use waycairn_store::{NodeRow, ObjectReader, Order, Scalar, SortKey};
 use waycairn_train::{
-    Description, Experiments, ExportFormat, Progress, Status, Stop, TrainError, TrainRequest, export,
+    Description, Experiments, ExportFormat, Progress, Status, Stop, TrainError, TrainReport, TrainRequest,
+    export,
 };
 
 use serde::{Deserialize, Serialize};
@@ -65,11 +68,11 @@ pub(crate) fn recipe(
     Ok(Recipe::new(MODEL, experiment, &selected, implementation)?.with_backend(backend))
 }
 
-/// Trains, or takes the weights of a run that was trained already, and writes them.
-pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(), StudyError> {
-    let Training { experiments, mut request, trained, stop, progress } = training;
+/// Trains, or finds a run that was trained already; its last checkpoint is there.
+pub(crate) fn train(recipe: &Recipe, training: Training<'_>) -> Result<TrainReport, StudyError> {
+    let Training { experiments, mut request, stop, progress, .. } = training;
     // Other code or another device is another run, though its settings are the same.
-    request.model_key = Some(builder.recipe().key()?.digest().to_string());
+    request.model_key = Some(recipe.key()?.digest().to_string());
     let mut report = waycairn_train::train(experiments, &request, stop, progress)?;
     if report.status == Status::Skipped && report.checkpoint.as_ref() != Some(&report.node) {
         // It was trained to its end, and the checkpoint of its last step is gone: an older one is another model.
@@ -80,15 +83,26 @@ pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(),
     if report.status == Status::Stopped {
         return Err(StudyError::Stopped { done: 0, of: 1 });
     }
-    let node = report.checkpoint.filter(|node| *node == report.node).ok_or_else(|| StudyError::NotFound {
-        what: format!("the run {} ended without a checkpoint of its last step", report.node),
-        next: "the same command trains it once more".to_owned(),
-    })?;
+    if report.checkpoint.as_ref() != Some(&report.node) {
+        return Err(StudyError::NotFound {
+            what: format!("the run {} ended without a checkpoint of its last step", report.node),
+            next: "the same command trains it once more".to_owned(),
+        });
+    }
+    Ok(report)
+}
+
+/// Trains, or takes the weights of a run that was trained already, and writes them.
+pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(), StudyError> {
+    let root = training.request.root.clone();
+    let trained = training.trained.clone();
+    let report = train(builder.recipe(), training)?;
+    let node = &report.node;
     let path = builder.file(WEIGHTS)?;
     let mut file = StagedFile::create(&path, Durability::Regenerable)?;
-    export(&request.root, &node, ExportFormat::Safetensors, &mut file)?;
+    export(&root, node, ExportFormat::Safetensors, &mut file)?;
     file.commit()?;
-    builder.json("history", &history(&request, &report.node)?)?;
+    builder.json("history", &history(&root, node)?)?;
     builder.metadata("node", node.address().as_str())?;
     builder.metadata("steps", &report.steps)?;
     if let Some(trained) = trained {
@@ -98,8 +112,8 @@ pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(),
 }
 
 /// What the run recorded on its way: the training loss at each report, and each validation.
-fn history(request: &TrainRequest, node: &Node) -> Result<Value, TrainError> {
-    let reader = ObjectReader::open(&request.root)?;
+fn history(root: &Path, node: &Node) -> Result<Value, TrainError> {
+    let reader = ObjectReader::open(root)?;
     let losses = |key: &str| -> Result<Vec<Value>, TrainError> {
         let mut query = reader.query();
         query.name(node.name()).nonce(node.nonce()).has(key).sort(SortKey::Seq, Order::Ascending);

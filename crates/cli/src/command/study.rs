@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use waycairn_durable::Size;
 use waycairn_study::{
-    ANALYSIS_FILE, AnalysisSettings, Cleaned, LaunchOptions, LaunchReport, Plan, PlannedProduct, ProductReport,
-    RecordedRun, Stages, StudyError, StudyEvent, TRAINING_FILE, Training,
+    ANALYSIS_FILE, AnalysisSettings, Cleaned, LaunchOptions, LaunchReport, Plan, PlannedProduct,
+    ProductReport, RecordedRun, Stages, StudyError, StudyEvent, TRAINING_FILE, Training,
 };
 use waycairn_train::Progress as _;
 

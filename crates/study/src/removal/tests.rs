@@ -137,6 +137,13 @@ fn rm_refuses_what_a_branch_a_pin_or_a_process_needs() {
     assert!(done.items.iter().any(|item| recorded.folder.to_string_lossy() == item.item), "{done:?}");
     assert!(!root.join(&recorded.folder).exists() && reader.runs_of(&recorded.run.name).unwrap().is_empty());
     assert_eq!(cache.listing().unwrap().entries().count(), 1);
+    // The next launch finds the model, and trains its nodes again; the one after that finds both.
+    let again = study(root);
+    assert_eq!((&again.folder, &again.artifacts), (&recorded.folder, &recorded.artifacts));
+    assert_ne!(again.run.node, recorded.run.node);
+    assert!(reader.checkpoint(&node_of(&again).unwrap()).unwrap().is_some());
+    assert_eq!(study(root).run.node, again.run.node);
+    assert!(remove(root, &again.run.name).unwrap().removed);
     // The branch goes, and then its base may.
     assert!(remove(root, "warmer").unwrap().removed && remove(root, "base").unwrap().removed);
     assert!(reader.runs().unwrap().is_empty() && reader.nodes_with_folders().unwrap().is_empty());
