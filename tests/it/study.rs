@@ -403,7 +403,7 @@ fn space_is_told_and_a_run_is_removed_after_a_plan() {
         (usage["runs"].as_array().map(Vec::len), usage["entries"].as_array().map(Vec::len)),
         (Some(2), Some(4))
     );
-    assert!(study.run("waycairn du --root out").out.contains("loss_by_position"), "products are told");
+    assert!(study.run("waycairn du --root out").out.contains("position_losses"), "products are told");
 
     let plan = study.run("waycairn rm gpt.baseline.r0 --root out");
     assert!(plan.status == Some(0) && plan.out.contains("nothing is removed without --yes"), "{plan}");

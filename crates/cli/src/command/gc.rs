@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 use waycairn_cache::{GcReport, Verdict};
-use waycairn_study::{Branch, BranchReport};
+use waycairn_study::{Branch, BranchReport, Reason};
 
 use crate::command::study::StudyPlace;
 use crate::context::Context;
@@ -143,15 +143,14 @@ pub(crate) fn run(args: &GcArgs, context: &Context) -> Result<(), CliError> {
     }
 }
 
-/// Why the checkpoints of a run stay or go: its word, and for a base the branches that need it.
+/// Why the checkpoints of a run stay or go: its word, and of a base the branches that need it.
 fn why(branch: &Branch) -> String {
-    match branch.branches.as_slice() {
-        [] => branch.reason.word().to_owned(),
-        [one] => format!("{}, of {one}", branch.reason.word()),
-        [one, others @ ..] => {
-            format!("{}, of {one} and {} more", branch.reason.word(), others.len())
-        }
-    }
+    let base = match branch.branches.as_slice() {
+        [] => return branch.reason.word().to_owned(),
+        [one] => format!("base of {one}"),
+        [one, others @ ..] => format!("base of {one} and {} more", others.len()),
+    };
+    if branch.reason == Reason::Base { base } else { format!("{}, {base}", branch.reason.word()) }
 }
 
 /// What was removed of dead branches, in words.
@@ -168,4 +167,38 @@ fn text(report: &BranchReport) -> String {
         text.push_str(&format!("spared {spared}: it is in use\n"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use waycairn_durable::Size;
+
+    use super::*;
+
+    #[test]
+    fn cli_1_a_branch_of_the_dry_run() {
+        let branch = Branch {
+            name: "gpt.baseline.r0".to_owned(),
+            nonce: "0123".to_owned(),
+            checkpoints: 3,
+            size: Size { files: 24, bytes: 300 },
+            reason: Reason::Dead,
+            branches: Vec::new(),
+        };
+        let expected = json!({
+            "name": "gpt.baseline.r0",
+            "nonce": "0123",
+            "checkpoints": 3,
+            "files": 24,
+            "bytes": 300,
+            "reason": "dead",
+            "branches": [],
+        });
+        assert_eq!(json!(branch), expected);
+        assert_eq!(why(&branch), "dead");
+        let branches = vec!["a@1".to_owned(), "b@2".to_owned()];
+        let base = Branch { reason: Reason::Base, branches, ..branch };
+        assert_eq!(why(&base), "base of a@1 and 1 more");
+        assert_eq!(why(&Branch { reason: Reason::Own, ..base }), "own, base of a@1 and 1 more");
+    }
 }
