@@ -73,7 +73,7 @@ fn every_example_of_every_help_text_runs() {
     done(whole.path(), &format!("cp {library} outputs/default/plugins"));
 
     let study = folder();
-    let settings = "[base]\nsteps = 2\nmodel = { layers = 1, heads = 1, width = 8 }\ndata = { context = 8 }\n\
+    let settings = "[base]\nsteps = 2\neval_every = 2\neval_batches = 1\nmodel = { layers = 1, heads = 1, width = 8 }\ndata = { context = 8 }\n\
                     [profiles.small]\noutput = 'outputs/small'\n[profiles.full]\nlearning_rate = 0.1\n";
     std::fs::write(study.path().join("settings_training.toml"), settings).expect("settings");
     std::fs::write(study.path().join("settings_analysis.toml"), "[base]\n").expect("settings");
@@ -101,7 +101,8 @@ fn every_example_of_every_help_text_runs() {
         let of_study =
             ["plan", "run", "compare", "restore", "launch", "why", "verify", "history", "pin", "gc"]
                 .contains(&words[1])
-                || example.contains("--profile");
+                || example.contains("--profile")
+                || example.contains("--csv");
         let from = match () {
             () if of_study => &study,
             () if example.contains("--resume") => &started,
