@@ -283,6 +283,7 @@ fn study_case_09_products_that_cannot_be_had_are_told_before_anything_is_done() 
     let study = Study::new();
     for (metrics, plots, more, told) in [
         ("'metric'", "", "", "no plugin that was found has the product `observations`"),
+        ("'caller'", "", "", "it needs the function `double` of the experiment, which has `loss`, `head`"),
         ("'loss_by_positon'", "", "", "did you mean `loss_by_position`?"),
         ("'loss_by_position', 'loss_by_position'", "", "", "a list of texts, each once"),
         ("'plot'", "'plot'", "", "`metrics` cannot be \"plot\""),

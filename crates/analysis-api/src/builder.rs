@@ -90,10 +90,12 @@ impl<'a> BuildContext<'a> {
         build::forward(&self.raw, inputs)
     }
 
-    /// Calls a function of the experiment.
+    /// Calls a named function of the experiment with the model. `waycairn plugins --functions` lists what there are and what
+    /// they take.
     ///
     /// # Errors
-    /// `Undeclared` without `ProductNeeds::model`; `Unavailable` for one that the experiment does not have.
+    /// `Undeclared` without `ProductNeeds::function`; `Unavailable` for one that the experiment does not have; `Invalid` for
+    /// inputs that do not fit it.
     pub fn call(&self, function: &str, inputs: &[TensorView<'_>]) -> Result<Vec<OwnedTensor>, ContextError> {
         build::call(&self.raw, function, inputs)
     }

@@ -165,8 +165,8 @@ impl<'a> Context<'a> {
         abi::forward(&self.raw, inputs)
     }
 
-    /// Calls a function of the experiment that made this node, e.g. the log ratio of an ensemble. What there are, and
-    /// what they take, is the experiment's to say.
+    /// Calls a function of the experiment that made this node, e.g. `loss` of `gpt`. What there are, and what they
+    /// take, is the experiment's to say: `waycairn plugins --functions` lists it.
     ///
     /// # Errors
     /// `Undeclared` without `Needs::function`; `Unavailable` for one that the experiment does not have; `Invalid` for

@@ -155,6 +155,9 @@ pub struct ProductNeeds {
     /// The model of the run.
     #[serde(skip_serializing_if = "is_false")]
     pub model: bool,
+    /// Functions of the experiment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
     /// Its bytes depend on the type of the device.
     #[serde(skip_serializing_if = "is_false")]
     pub backend: bool,
@@ -168,11 +171,18 @@ impl ProductNeeds {
         self
     }
 
-    /// Adds the model of the run: then the builder may read its weights and batch, run it, and call functions of the
-    /// experiment.
+    /// Adds the model of the run: then the builder may read its weights and batch, and run it.
     #[must_use]
     pub fn model(mut self) -> Self {
         self.model = true;
+        self
+    }
+
+    /// Adds a named function of the experiment, and with it the model. A study of an experiment that does not have it is
+    /// refused while it is planned.
+    #[must_use]
+    pub fn function(mut self, name: impl Into<String>) -> Self {
+        self.functions.push(name.into());
         self
     }
 
@@ -222,5 +232,7 @@ mod tests {
                 "needs": {"products": ["candidates"], "model": true, "backend": true},
             })
         );
+        let needs = serde_json::to_value(ProductNeeds::default().function("loss")).unwrap();
+        assert_eq!(needs, json!({"functions": ["loss"]}));
     }
 }

@@ -187,6 +187,9 @@ impl BuildHost for Building<'_, '_> {
     fn json(&self, name: &str, text: &str) -> Result<(), HostError> {
         let taken = self.claim("JSON member", name, "json").and_then(|()| self.host.json(name, text));
         self.note(taken)
+        if !self.declared.functions.iter().any(|known| known == function) {
+            return Err(self.undeclared(&format!("function(\"{function}\")")));
+        }
     }
 
     fn metadata(&self, key: &str, text: &str) -> Result<(), HostError> {

@@ -102,6 +102,14 @@ impl Needs {
         if whole.is_null() { Ok(Value::Null) } else { pick(whole, self.study.iter().map(String::as_str)) }
     }
 
+    /// Checks that an experiment with the functions `known` has those that are needed.
+    ///
+    /// # Errors
+    /// What is missing, and what there is.
+    pub fn check_functions(&self, known: &[String]) -> Result<(), String> {
+        check_functions(&self.functions, known)
+    }
+
     pub(crate) fn wants_tensor(&self, name: &str) -> bool {
         any_matches(&self.weights, name)
     }
@@ -211,6 +219,13 @@ fn read_needs(value: &Value) -> Result<Needs, DeclarationError> {
     Ok(needs)
 }
 
+/// Checks that all needed functions of an experiment are known.
+pub(crate) fn check_functions(needed: &[String], known: &[String]) -> Result<(), String> {
+    let Some(missing) = needed.iter().find(|name| !known.contains(name)) else { return Ok(()) };
+    let known = if known.is_empty() { "none".to_owned() } else { format!("`{}`", known.join("`, `")) };
+    Err(format!("it needs the function `{missing}` of the experiment, which has {known}"))
+}
+
 fn is_name(name: &str) -> bool {
     name.len() <= NAME_LIMIT
         && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
@@ -275,6 +290,14 @@ mod tests {
         assert_eq!(declared.sources, BTreeMap::from([("gaussian/src/auc.rs".to_owned(), digest)]));
         assert!(declared.needs.only_in_a_study());
         assert_eq!(declared.needs.functions, ["logits"]);
+        let check = |known: &[&str]| {
+            let known: Vec<String> = known.iter().map(|name| (*name).to_owned()).collect();
+            declared.needs.check_functions(&known)
+        };
+        assert_eq!(check(&["loss", "logits"]), Ok(()));
+        let missing = "it needs the function `logits` of the experiment, which has ";
+        assert_eq!(check(&["loss", "head"]).unwrap_err(), format!("{missing}`loss`, `head`"));
+        assert_eq!(check(&[]).unwrap_err(), format!("{missing}none"));
         let plain = Declared::read(r#"{"name": "a", "version": "1", "description": ""}"#).unwrap();
         assert_eq!((plain.kind, plain.sources.len()), (Kind::Analysis, 0));
         assert!(!plain.needs.only_in_a_study());

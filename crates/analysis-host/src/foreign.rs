@@ -102,6 +102,9 @@ impl ForeignAnalysis {
     /// [`RunError::Settings`] before the call; the analysis's own error, its panic, or an output that was refused.
     pub fn run(&self, host: &dyn AnalysisHost, given: &Value) -> Result<Outputs, RunError> {
         let settings = self.resolve_settings(given)?;
+        if let Some(known) = host.functions() {
+            self.declared.needs.check_functions(&known).map_err(|text| self.refused(text))?;
+        }
         let node = host.node();
         let facts = Facts {
             name: node.name,
@@ -140,10 +143,11 @@ impl ForeignAnalysis {
         if needs.study.is_empty() {
             return Ok(Value::Null);
         }
-        needs.of_study(&host.study()).map_err(|error| RunError::Failed {
-            analysis: self.declared.name.clone(),
-            text: error.to_string(),
-        })
+        needs.of_study(&host.study()).map_err(|error| self.refused(error.to_string()))
+    }
+
+    fn refused(&self, text: String) -> RunError {
+        RunError::Failed { analysis: self.declared.name.clone(), text }
     }
 }
 

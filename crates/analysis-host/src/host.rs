@@ -97,6 +97,12 @@ pub trait AnalysisHost {
         Err(HostError::unavailable(format!("this experiment has no function `{function}`")))
     }
 
+    /// The functions that the experiment has, so that an analysis that needs another is refused before it is called;
+    /// `None` where that is not known before the call.
+    fn functions(&self) -> Option<Vec<String>> {
+        None
+    }
+
     /// The complete settings of the study: an object of `training`, `analysis` and `member`. `null` outside a study.
     /// The analysis gets the paths that it declared.
     fn study(&self) -> Value {

@@ -10,7 +10,7 @@ use waycairn_analysis_api::{Checked, ErrorKind, Failure};
 use waycairn_durable::Digest;
 
 use crate::building::{Building, Region, SLOTS};
-use crate::declared::{failed, one_line, read_json, read_sources, read_text};
+use crate::declared::{check_functions, failed, one_line, read_json, read_sources, read_text};
 use crate::error::{DeclarationError, RunError};
 use crate::foreign::Origin;
 use crate::host::ProductHost;
@@ -35,6 +35,8 @@ pub struct DeclaredProduct {
     pub products: Vec<String>,
     /// It depends on the model of the run.
     pub model: bool,
+    /// Functions of the experiment that the builder calls; with one of them it depends on the model.
+    pub functions: Vec<String>,
     /// Its bytes depend on the type of the device.
     pub backend: bool,
     /// The source files that decide its bytes, each with the digest of its bytes.
@@ -69,6 +71,7 @@ impl DeclaredProduct {
             description: one_line(&description),
             products: Vec::new(),
             model: false,
+            functions: Vec::new(),
             backend: false,
             sources: read_sources(&value)?,
             name,
@@ -84,11 +87,18 @@ impl DeclaredProduct {
             |key: &str| DeclarationError::Invalid { text: format!("its need `{key}` has another form") };
         for (key, value) in needs.as_object().ok_or_else(|| invalid("needs"))? {
             let flag = || value.as_bool().ok_or_else(|| invalid(key));
+            let names = || {
+                let names: Option<BTreeSet<&str>> = value.as_array()?.iter().map(Value::as_str).collect();
+                names
+            };
             match key.as_str() {
+                "functions" => {
+                    let names = names().ok_or_else(|| invalid(key))?;
+                    self.model |= !names.is_empty();
+                    self.functions = names.into_iter().map(str::to_owned).collect();
+                }
                 "products" => {
-                    let names = value.as_array().ok_or_else(|| invalid(key))?;
-                    let names: Option<BTreeSet<&str>> = names.iter().map(Value::as_str).collect();
-                    let mut names = names.ok_or_else(|| invalid(key))?;
+                    let mut names = names().ok_or_else(|| invalid(key))?;
                     self.model |= names.remove(MODEL);
                     self.products = names.into_iter().map(str::to_owned).collect();
                 }
@@ -101,6 +111,14 @@ impl DeclaredProduct {
             return Err(DeclarationError::Invalid { text: "it depends on itself".to_owned() });
         }
         Ok(())
+    }
+
+    /// Checks that an experiment with the functions `known` has those that the builder calls.
+    ///
+    /// # Errors
+    /// What is missing, and what there is.
+    pub fn check_functions(&self, known: &[String]) -> Result<(), String> {
+        check_functions(&self.functions, known)
     }
 
     /// The names that the builder may ask for.
@@ -243,6 +261,10 @@ mod tests {
         assert_eq!(declared.dependencies(), ["cases", "theta", "model"]);
         let plain = read("plain", json!({})).unwrap();
         assert!(!plain.model && plain.dependencies().is_empty());
+        let calling = read("calling", json!({"functions": ["loss", "head", "loss"]})).unwrap();
+        assert!(calling.model, "a function is one of the model");
+        assert_eq!(calling.functions, ["head", "loss"]);
+        assert!(calling.check_functions(&["head".to_owned()]).unwrap_err().contains("the function `loss`"));
     }
 
     #[test]
@@ -255,6 +277,7 @@ mod tests {
         assert!(refused("a", json!({"products": ["a"]})).contains("depends on itself"));
         assert!(refused("a", json!({"taps": ["*"]})).contains("it needs `taps`"));
         assert!(refused("a", json!({"products": [1]})).contains("need `products`"));
+        assert!(refused("a", json!({"functions": "loss"})).contains("need `functions`"));
         let text = json!({"name": "a", "version": -1, "description": ""}).to_string();
         assert!(DeclaredProduct::read(&text).unwrap_err().to_string().contains("no 32-bit number"));
     }

@@ -41,7 +41,8 @@ impl<'a> Graph<'a> {
     ///
     /// # Errors
     ///
-    /// [`StudyError::Products`] for a product that no library has and for a circle.
+    /// [`StudyError::Products`] for a product that no library has, for a circle, and for a function that the experiment does
+    /// not have.
     pub(crate) fn new(
         settings: &'a AnalysisSettings,
         experiment: &str,
@@ -57,6 +58,12 @@ impl<'a> Graph<'a> {
                 let reason = format!("the {} `{}` needs it", declared.kind, declared.name);
                 making.add(&mut graph, product, &mut Vec::new(), &reason)?;
             }
+            // Rather now than when everything is trained.
+            declared.needs.check_functions(&run.description.functions).map_err(|what| {
+                StudyError::Products {
+                    what: format!("the {} `{}` cannot be planned: {what}", declared.kind, declared.name),
+                }
+            })?;
         }
         let keys = graph.keys(run);
         for analysis in settings.analyses() {
@@ -144,9 +151,11 @@ impl<'a> Making<'a, '_> {
             self.add(graph, dependency, path, &format!("the product `{name}` depends on it"))?;
         }
         path.pop();
-        let told = |error: waycairn_analysis_host::RunError| StudyError::Products {
-            what: format!("the product `{name}` cannot be planned: {}", reasons(&error)),
+        let cannot = |what: String| StudyError::Products {
+            what: format!("the product `{name}` cannot be planned: {what}"),
         };
+        let told = |error: waycairn_analysis_host::RunError| cannot(reasons(&error));
+        declared.check_functions(&self.run.description.functions).map_err(cannot)?;
         let selected =
             product.select(&self.training, &self.settings.complete, &self.run.job.member).map_err(told)?;
         let checked = product.check(&selected).map_err(told)?;

@@ -154,6 +154,10 @@ impl AnalysisHost for StudyNode<'_> {
         &self,
         expression: &str,
         keys: &[String],
+    fn functions(&self) -> Option<Vec<String>> {
+        self.node.functions()
+    }
+
     ) -> Result<Box<dyn RecordBatchReader + Send>, HostError> {
         self.node.scalars(expression, keys)
     }

@@ -27,6 +27,7 @@ const SOURCES: Sources = sources![
     "src/data/text.rs",
     "src/data/vocabulary.rs",
     "src/experiment.rs",
+    "src/function.rs",
     "src/generator.rs",
     "src/learner.rs",
     "src/moments.rs",
@@ -52,6 +53,8 @@ pub struct Description {
     pub backend: String,
     /// The code that decides the numbers.
     pub implementation: Implementation,
+    /// What products and analyses may call of the experiment, by name.
+    pub functions: Vec<String>,
     /// The experiment's own sources among them.
     pub sources: Sources,
     /// Why it does not fit into memory, if it does not; a run that is finished need not.
@@ -112,6 +115,7 @@ pub fn describe(experiments: &Experiments, request: &crate::TrainRequest) -> Res
         },
         settings,
         data,
+        functions: experiment.functions().iter().map(|function| function.name.to_owned()).collect(),
         sources: experiment.sources(),
         over_memory,
         experiment_version: experiment.version().to_owned(),

@@ -10,6 +10,7 @@ use waycairn_cache::Sources;
 use waycairn_durable::Digest;
 
 use crate::data::Batch;
+use crate::function::{Function, Signature};
 use crate::learner::{Held, Learner};
 use crate::schema::Key;
 use crate::settings::{Preset, Settings, SettingsError};
@@ -115,6 +116,11 @@ pub trait Experiment: Send + Sync + 'static {
         cross_entropy(logits, batch.targets, batch.weights)
     }
 
+    /// Returns what analyses and products may call by name, besides the logits; nothing by default.
+    fn functions(&self) -> Vec<Function<Self::Model>> {
+        Vec::new()
+    }
+
     /// Computes the logits after the last of `tokens`, keeping what later calls can reuse in
     /// `cache`; `None` when the experiment cannot sample, which is the default.
     ///
@@ -179,17 +185,29 @@ pub struct KeyValueCache {
     pub tokens: usize,
 }
 
+/// Cross-entropy of each target, `[rows, context]`, in nats, for `[rows, context, vocabulary]` logits.
+#[must_use]
+pub fn token_losses(logits: Tensor<3>, targets: Tensor<2, Int>) -> Tensor<2> {
+    let shape = targets.dims();
+    log_probabilities(logits, targets).neg().reshape(shape)
+}
+
+/// The logarithm of the probability of each target, `[rows * context, 1]`.
+fn log_probabilities(logits: Tensor<3>, targets: Tensor<2, Int>) -> Tensor<2> {
+    let [rows, context, vocabulary] = logits.dims();
+    let count = rows * context;
+    let all = burn::tensor::activation::log_softmax(logits.reshape([count, vocabulary]), 1);
+    all.gather(1, targets.reshape([count, 1]))
+}
+
 /// Mean cross-entropy of `[rows, context, vocabulary]` logits over the targets that count.
 #[must_use]
 pub fn cross_entropy(logits: Tensor<3>, targets: Tensor<2, Int>, weights: Option<Tensor<2>>) -> Tensor<1> {
-    let [rows, context, vocabulary] = logits.dims();
-    let count = rows * context;
-    let log_probabilities = burn::tensor::activation::log_softmax(logits.reshape([count, vocabulary]), 1);
-    let picked = log_probabilities.gather(1, targets.reshape([count, 1]));
+    let picked = log_probabilities(logits, targets);
     match weights {
         None => picked.mean().neg(),
         Some(weights) => {
-            let weights = weights.reshape([count, 1]);
+            let weights = weights.reshape(picked.shape());
             (picked * weights.clone()).sum().neg() / weights.sum()
         }
     }
@@ -299,7 +317,7 @@ impl Experiments {
         })
     }
 
-    /// Lists name, settings and presets of each experiment.
+    /// Lists name, settings, presets and functions of each experiment.
     #[must_use]
     pub fn describe(&self) -> Vec<ExperimentDescription> {
         self.all
@@ -309,6 +327,7 @@ impl Experiments {
                 version: known.version(),
                 keys: known.keys(),
                 presets: known.presets(),
+                functions: known.functions(),
             })
             .collect()
     }
@@ -331,6 +350,8 @@ pub struct ExperimentDescription {
     pub keys: Vec<Key>,
     /// Its presets, the default one first.
     pub presets: Vec<Preset>,
+    /// What analyses and products may call.
+    pub functions: Vec<Signature>,
 }
 
 /// Lists the experiments of a binary: `experiments![Gpt, Mine]`.
@@ -347,6 +368,7 @@ pub(crate) trait AnyExperiment: Send + Sync {
     fn version(&self) -> &'static str;
     fn keys(&self) -> Vec<Key>;
     fn presets(&self) -> Vec<Preset>;
+    fn functions(&self) -> Vec<Signature>;
     fn sources(&self) -> Sources;
     fn demand(&self, settings: &Settings, vocabulary: usize) -> Result<Demand, SettingsError>;
     /// Makes a model with initial weights and an optimizer without state.
@@ -375,6 +397,10 @@ impl<E: Experiment> AnyExperiment for Shared<E> {
 
     fn presets(&self) -> Vec<Preset> {
         self.0.presets()
+    }
+
+    fn functions(&self) -> Vec<Signature> {
+        self.0.functions().iter().map(|function| function.signature().clone()).collect()
     }
 
     fn sources(&self) -> Sources {

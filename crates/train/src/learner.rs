@@ -10,6 +10,7 @@ use safetensors::SafeTensors;
 
 use crate::data::Batch;
 use crate::experiment::{Experiment, Initial, KeyValueCache, Tokens};
+use crate::function::{Answer, Given, Inputs};
 use crate::generator::{self, Stream};
 use crate::moments::{Moments, MomentsError, SavedScalar, put_together, take_apart};
 use crate::optimizer;
@@ -81,8 +82,12 @@ pub(crate) trait Learner: Send {
     /// Loads saved weights, and optimizer state where it is given.
     fn restore(&mut self, saved: &Saved<'_>) -> Result<Mismatch, MomentsError>;
 
-    /// Computes logits `[rows, context, vocabulary]` for token numbers, as little-endian `f32`.
-    fn forward(&self, tokens: &[i32], rows: usize, context: usize) -> (Vec<usize>, Vec<f32>);
+    /// Computes logits `[rows, context, vocabulary]` for token numbers.
+    fn forward(&self, tokens: &[i32], rows: usize, context: usize) -> Answer;
+
+    /// Computes a named function of the experiment for some rows; `None` for one that it does not have, and for inputs that
+    /// it does not declare.
+    fn call(&self, function: &str, inputs: &[Given<'_>]) -> Option<Vec<Answer>>;
 
     /// Computes the logits after the last token; `None` when the experiment cannot sample.
     fn next_logits(&self, tokens: &[u32], cache: &mut KeyValueCache) -> Option<Vec<f32>>;
@@ -214,13 +219,18 @@ impl<E: Experiment> Learner for Held<E> {
         Ok(mismatch)
     }
 
-    fn forward(&self, tokens: &[i32], rows: usize, context: usize) -> (Vec<usize>, Vec<f32>) {
+    fn forward(&self, tokens: &[i32], rows: usize, context: usize) -> Answer {
         let device = self.device.clone().inner();
         let data = TensorData::new(tokens.to_vec(), [rows, context]);
         let tokens: Tensor<2, Int> = Tensor::from_data(data, &device);
-        let logits = self.experiment.forward(&self.model.valid(), tokens);
-        let shape = logits.dims().to_vec();
-        (shape, logits.into_data().iter::<f32>().collect())
+        Answer::new(self.experiment.forward(&self.model.valid(), tokens))
+    }
+
+    fn call(&self, function: &str, inputs: &[Given<'_>]) -> Option<Vec<Answer>> {
+        let functions = self.experiment.functions();
+        let function = functions.iter().find(|known| known.signature().name == function)?;
+        let device = self.device.clone().inner();
+        function.call(&self.model.valid(), &Inputs::new(&device, inputs))
     }
 
     fn next_logits(&self, tokens: &[u32], cache: &mut KeyValueCache) -> Option<Vec<f32>> {

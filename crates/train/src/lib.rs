@@ -53,6 +53,7 @@
 //! What stands in a checkpoint, byte by byte: `docs/format.md`.
 
 mod best;
+mod call;
 mod checkpoint;
 mod data;
 mod describe;
@@ -61,6 +62,7 @@ mod error;
 mod experiment;
 mod explain;
 mod export;
+mod function;
 mod generator;
 mod gpt;
 mod hold;
@@ -102,9 +104,11 @@ pub use device::{DeviceError, use_threads};
 pub use error::TrainError;
 pub use experiment::{
     Demand, Experiment, ExperimentDescription, Experiments, Initial, KeyValueCache, Tokens, cross_entropy,
+    token_losses,
 };
 pub use explain::settings;
 pub use export::{ExportFormat, export};
+pub use function::{Answer, Axis, Function, Inputs, Port, Signature, Values};
 pub use gpt::{Gpt, GptModel};
 pub use inspect::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze, attachment};
 pub use job::JobError;

@@ -52,34 +52,24 @@ fn check_against(
     Err(TrainError::Memory { settings: shown.collect::<Vec<_>>().join(", "), needed, available })
 }
 
-/// Rows that a model is given at once when it is only read: those of a batch in training, or as many as memory has
-/// room for beside the weights, and one at least.
-pub(crate) fn rows(
+/// What one row of a batch keeps of activations, in bytes.
+pub(crate) fn row_bytes(
     experiment: &dyn AnyExperiment,
     settings: &Settings,
     vocabulary: usize,
-) -> Result<usize, SettingsError> {
-    let batch = settings.size("batch_size")?;
+) -> Result<f64, SettingsError> {
     let demand = experiment.demand(settings, vocabulary)?;
-    let row = VALUE * demand.activations_per_token * settings.integer("data.context")? as f64;
-    // The weights are in memory by now, so they are no part of what is available.
-    Ok(available().map_or(batch, |available| rows_within(row, batch, available)))
+    Ok(VALUE * demand.activations_per_token * settings.integer("data.context")? as f64)
 }
 
-fn rows_within(row: f64, batch: usize, available: u64) -> usize {
-    // A conversion from a float stops at the ends of the range; no demand is a quotient that is infinite.
-    let room = (available as f64 / row) as usize;
-    batch.min(room).max(1)
-}
-
-/// Refuses logits that do not fit into memory.
-pub(crate) fn check_logits(rows: usize, context: usize, vocabulary: usize) -> Result<(), TrainError> {
+/// Refuses outputs of a call, so many 32-bit values, that do not fit into memory.
+pub(crate) fn check_outputs(function: &str, values: f64) -> Result<(), TrainError> {
     let Some(available) = available() else { return Ok(()) };
-    let needed = VALUE * rows as f64 * context as f64 * vocabulary as f64;
+    let needed = VALUE * values;
     if needed <= available as f64 {
         return Ok(());
     }
-    let settings = format!("logits of {rows} rows of {context} tokens");
+    let settings = format!("the outputs of `{function}` for so many rows");
     Err(TrainError::Memory { settings, needed, available })
 }
 
@@ -184,22 +174,12 @@ mod tests {
         assert!(check_against(&gpt, &wide, 65, Use::Reading, gigabytes).is_err());
     }
 
-    #[test]
-    fn as_many_rows_are_read_at_once_as_training_had_or_memory_has() {
-        assert_eq!(rows_within(1e6, 12, 8_000_000_000), 12);
-        assert_eq!(rows_within(1e9, 12, 8_000_000_000), 8);
-        assert_eq!(rows_within(1e12, 12, 8_000_000_000), 1);
-        assert_eq!(rows_within(0.0, 12, 8_000_000_000), 12);
-        assert_eq!(rows_within(f64::INFINITY, 12, 8_000_000_000), 1);
-        assert!(rows(&shared(Gpt), &settings(&[("batch_size", "5")]), 65).unwrap() <= 5);
-    }
-
     #[cfg(target_os = "linux")]
     #[test]
-    fn logits_without_end_are_refused() {
-        check_logits(12, 64, 65).unwrap();
-        let text = check_logits(usize::MAX, 64, 65).unwrap_err().to_string();
-        assert!(text.starts_with("logits of 18446744073709551615 rows of 64 tokens need about"), "{text}");
+    fn outputs_without_end_are_refused() {
+        check_outputs("forward", 12.0 * 64.0 * 65.0).unwrap();
+        let text = check_outputs("forward", 1e18).unwrap_err().to_string();
+        assert!(text.starts_with("the outputs of `forward` for so many rows need about 4.0 EB"), "{text}");
     }
 
     #[cfg(target_os = "linux")]

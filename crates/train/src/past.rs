@@ -13,16 +13,21 @@ use waycairn_dag::Node;
 use waycairn_durable::Digest;
 use waycairn_store::{Expr, ObjectReader, Scalar};
 
+use crate::call::{Call, Extents};
 use crate::checkpoint::{Checkpoint, Depth};
 use crate::data::{Batch, Reading, Source, Split, TextData, TrainPlan, Vocabulary, Whole, gather};
 use crate::device::Compute;
 use crate::error::{TrainError, chain};
-use crate::experiment::Experiments;
+use crate::experiment::{AnyExperiment, Experiments};
+use crate::function::{self, Answer, Axis, Elements, Given, Port, Signature, Values};
 use crate::hold::hold;
 use crate::learner::Learner;
 use crate::memory;
 use crate::restore::{self, Want};
 use crate::settings::{Schema, Settings};
+
+const CELLS: &[Axis] = &[Axis::Rows, Axis::Time];
+const LOGITS: &[Axis] = &[Axis::Rows, Axis::Time, Axis::Vocabulary];
 
 /// Texts by source and vocabulary: nodes of one run share theirs.
 #[derive(Debug, Default)]
@@ -63,7 +68,7 @@ pub(crate) struct PastNode<'a> {
 /// The model of a past node.
 pub(crate) struct Restored {
     pub(crate) learner: Box<dyn Learner>,
-    /// Rows that it is given at once.
+    /// Rows that it is given at once: the same on every machine.
     pub(crate) rows: usize,
 }
 
@@ -138,12 +143,13 @@ pub fn at_node<R>(
 }
 
 impl PastNode<'_> {
+    fn experiment(&self) -> Result<Arc<dyn AnyExperiment>, HostError> {
+        let name = self.checkpoint.job().experiment.as_str();
+        self.experiments.find(Some(name)).map_err(|error| HostError::unavailable(error.to_string()))
+    }
+
     fn settings(&self) -> Result<Settings, HostError> {
-        let job = self.checkpoint.job();
-        let experiment = self
-            .experiments
-            .find(Some(&job.experiment))
-            .map_err(|error| HostError::unavailable(error.to_string()))?;
+        let experiment = self.experiment()?;
         let origin = format!("`{}`", self.checkpoint.config_path().display());
         Settings::defaults(Schema::new(experiment.keys()))
             .with_toml(self.checkpoint.config(), &origin)
@@ -175,13 +181,24 @@ impl PastNode<'_> {
         }
     }
 
+    /// Checks the inputs of a call, and then runs it in blocks of rows.
+    fn compute(
+        &self,
+        signature: &Signature,
+        inputs: &[OwnedTensor],
+        compute: impl Fn(&dyn Learner, &[Given<'_>]) -> Option<Vec<Answer>>,
+    ) -> Result<Vec<OwnedTensor>, HostError> {
+        let settings = self.settings()?;
+        let extents = Extents { settings: &settings, vocabulary: self.checkpoint.vocabulary().len() };
+        let call = Call::new(signature, inputs, &extents)?;
+        let model = self.model()?;
+        call.run(model.rows, |given| compute(model.learner.as_ref(), given))
+    }
+
     pub(crate) fn model(&self) -> Result<&Restored, HostError> {
         let model = self.model.get_or_init(|| {
             let unavailable = |error: &dyn std::error::Error| HostError::unavailable(chain(error));
-            let experiment = self
-                .experiments
-                .find(Some(&self.checkpoint.job().experiment))
-                .map_err(|error| unavailable(&error))?;
+            let experiment = self.experiment()?;
             let vocabulary = self.checkpoint.vocabulary().len();
             let settings = self.settings()?;
             memory::check(experiment.as_ref(), &settings, vocabulary, memory::Use::Reading)
@@ -191,9 +208,10 @@ impl PastNode<'_> {
                 .map_err(|error| unavailable(&error))?;
             restore::restore(self.reader, self.node, self.checkpoint, learner.as_mut(), Want::Weights)
                 .map_err(|error| unavailable(&error))?;
-            let rows = memory::rows(experiment.as_ref(), &settings, vocabulary)
+            let row = memory::row_bytes(experiment.as_ref(), &settings, vocabulary)
                 .map_err(|error| unavailable(&error))?;
-            Ok(Restored { learner, rows })
+            let batch = settings.size("batch_size").map_err(|error| unavailable(&error))?;
+            Ok(Restored { learner, rows: function::block_rows(row, batch) })
         });
         model.as_ref().map_err(Clone::clone)
     }
@@ -233,55 +251,49 @@ impl AnalysisHost for PastNode<'_> {
             .collect()
     }
 
-    /// Takes `tokens`, `[rows, context]` of a whole-number type, and gives `logits`,
-    /// `[rows, context, vocabulary]`.
+    /// Takes `tokens`, `[rows, time]` of a whole-number type, and gives `logits`, `[rows, time, vocabulary]`. Other inputs are
+    /// ignored, so that a whole batch can be given.
     ///
-    /// The model is given a batch of the training's size at a time, fewer rows where memory is short: activations
-    /// are many times larger than what goes in and comes out. Where a row lies changes nothing of its logits, but
-    /// the last bits may differ with the number of rows that are computed together.
+    /// The model is given a batch of the training's size at a time, fewer rows where their activations would take more
+    /// than a fixed number of bytes: activations are many times larger than what goes in and comes out. Where a row lies
+    /// changes nothing of its logits, but the last bits may differ with the number of rows that are computed together.
+    /// So that number follows from the model alone, and equal inputs give equal bits.
     fn forward(&self, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError> {
-        let tokens = inputs
-            .iter()
-            .find(|input| input.name() == "tokens")
-            .ok_or_else(|| HostError::invalid("the model needs the input `tokens`"))?;
-        let view = tokens.view();
-        let &[rows, context] = view.shape() else {
-            return Err(HostError::invalid(format!(
-                "`tokens` has the shape {:?}, not [rows, tokens]",
-                view.shape()
-            )));
+        let forward = Signature {
+            name: "forward",
+            description: "logits of the next token",
+            inputs: vec![Port { name: "tokens", values: Values::Tokens, axes: CELLS }],
+            outputs: vec![Port { name: "logits", values: Values::Floats, axes: LOGITS }],
         };
-        let longest =
-            self.settings()?.size("data.context").map_err(|error| HostError::failed(error.to_string()))?;
-        if rows == 0 || context == 0 || context > longest {
-            return Err(HostError::invalid(format!(
-                "`tokens` has the shape [{rows}, {context}], and the model takes 1 to {longest} tokens a row"
-            )));
-        }
-        let vocabulary = self.checkpoint.vocabulary().len();
-        let mut numbers = Vec::with_capacity(rows * context);
-        for value in view.iter_f64()? {
-            if value < 0.0 || value >= vocabulary as f64 || value.fract() != 0.0 {
-                return Err(HostError::invalid(format!(
-                    "`tokens` holds {value}; tokens are 0 to {}",
-                    vocabulary - 1
-                )));
-            }
-            numbers.push(value as i32);
-        }
-        memory::check_logits(rows, context, vocabulary)
-            .map_err(|error| HostError::unavailable(chain(&error)))?;
-        let model = self.model()?;
-        let (mut shape, mut logits) = (Vec::new(), Vec::new());
-        for block in numbers.chunks(model.rows.saturating_mul(context)) {
-            let (of_block, mut more) = model.learner.forward(block, block.len() / context, context);
-            logits.append(&mut more);
-            shape = of_block;
-        }
-        if let Some(all) = shape.first_mut() {
-            *all = rows;
-        }
-        Ok(vec![OwnedTensor::from_f32("logits", shape, &logits)?])
+        let tokens = inputs.iter().find(|input| input.name() == "tokens");
+        let inputs = tokens.map_or(inputs, std::slice::from_ref);
+        self.compute(&forward, inputs, |learner, given| match given {
+            [Given { elements: Elements::Tokens(tokens), shape, .. }] => match shape[..] {
+                [rows, time] => Some(vec![learner.forward(tokens, rows, time)]),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    /// The rows are computed as those of [`forward`](Self::forward).
+    fn call(&self, function: &str, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError> {
+        let functions = self.experiment()?.functions();
+        let signature = functions.iter().find(|known| known.name == function).ok_or_else(|| {
+            let known: Vec<&str> = functions.iter().map(|known| known.name).collect();
+            let known =
+                if known.is_empty() { "none".to_owned() } else { format!("`{}`", known.join("`, `")) };
+            HostError::unavailable(format!(
+                "the experiment `{}` has no function `{function}`; it has {known}",
+                self.checkpoint.job().experiment
+            ))
+        })?;
+        self.compute(signature, inputs, |learner, given| learner.call(function, given))
+    }
+
+    fn functions(&self) -> Option<Vec<String>> {
+        let functions = self.experiment().ok()?.functions();
+        Some(functions.iter().map(|function| function.name.to_owned()).collect())
     }
 
     fn scalars(

@@ -5,6 +5,7 @@
 //! | (without a name) | panics in `declare` |
 //! | `hostile` | what its setting `mode` says |
 //! | `healthy` | behaves, and reports everything that the context gives |
+//! | `caller` | calls a function that no experiment of the project has |
 //! | `metric`, `plot` | answer a study, or do not, as their setting `mode` says |
 //!
 //! Its products are listed in `products.rs`.
@@ -23,10 +24,10 @@ mod products;
 mod studied;
 
 pub use products::{Declined, Misnamed, Sound, Twin, Unsound};
-pub use studied::{Metric, Plot};
+pub use studied::{Caller, Metric, Plot};
 
 export_analyses! {
-    analyses: [Unspeakable, Hostile, Healthy, Metric, Plot],
+    analyses: [Unspeakable, Hostile, Healthy, Metric, Plot, Caller],
     products: [Declined, Misnamed, Unsound, Twin, Sound],
     settings: products::defaults,
 }

@@ -141,6 +141,7 @@ impl Product for Unsound {
             "not-true" => context.array::<bool>("truths", &[2])?.values().fill(2),
             "nan" => context.metadata("mean", &f64::NAN)?,
             "undeclared-model" => drop(context.weights()?),
+            "undeclared-function" => drop(context.call("other", &[])?),
             "undeclared-product" => drop(context.product("sound")?),
             "cancelled" => {
                 while !context.cancelled() {}
@@ -182,7 +183,7 @@ pub struct Sound;
 impl Product for Sound {
     fn declare() -> ProductDeclaration {
         ProductDeclaration::new("sound", 3, "reports everything that the context gives")
-            .needs(ProductNeeds::default().product("observations").model().backend())
+            .needs(ProductNeeds::default().product("observations").model().function("double").backend())
             .sources(SOURCES)
     }
 

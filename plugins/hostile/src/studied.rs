@@ -64,6 +64,25 @@ impl Analysis for Metric {
     }
 }
 
+/// Calls a function that no experiment of the project has.
+#[derive(Debug, Default)]
+pub struct Caller;
+
+impl Analysis for Caller {
+    fn declare() -> Declaration {
+        Declaration::new("caller", "1.0.0", "calls a function")
+            .metric()
+            .needs(Needs::default().batch().function("double"))
+            .sources(SOURCES)
+    }
+
+    fn analyze(&self, context: &Context<'_>) -> Result<(), AnalysisError> {
+        let doubled = context.call("double", &[context.batch()?.tensor("tokens")?])?;
+        context.emit_metric(&doubled[0].name())?;
+        Ok(())
+    }
+}
+
 /// Draws, or does not, as its setting `mode` says.
 #[derive(Debug, Default)]
 pub struct Plot;

@@ -12,7 +12,7 @@ use crate::entropy::Sums;
 /// What decides the bytes of the array.
 const SOURCES: Sources = sources!["src/losses.rs", "src/entropy.rs"];
 
-/// Rows that the model runs at once, so that their logits need little memory.
+/// Rows of one call, so that it can be told to end, and tells how far it is.
 const BLOCK: usize = 16;
 
 /// The settings that the plugin adds to a study.
@@ -42,7 +42,7 @@ struct Position {
 impl Product for PositionLosses {
     fn declare() -> ProductDeclaration {
         ProductDeclaration::new("position_losses", 1, "mean cross-entropy at each position of the context")
-            .needs(ProductNeeds::default().model().backend())
+            .needs(ProductNeeds::default().function("loss").backend())
             .sources(SOURCES)
     }
 
@@ -68,28 +68,25 @@ impl Product for PositionLosses {
             0 => available,
             wanted => wanted.min(available),
         };
-        let targets = whole(&batch.tensor("targets")?, "targets", available * length)?;
-        let weights = batch.get("weights").map(|weights| floats(&weights, "weights")).transpose()?;
+        let targets = batch.tensor("targets")?;
+        let weights = batch.get("weights").map(|weights| floats(&weights)).transpose()?;
 
         let mut sums = Sums::new(length);
-        let row = tokens.bytes().len().checked_div(available).unwrap_or_default();
         for from in (0..rows).step_by(BLOCK) {
             if context.cancelled() {
                 return Err(AnalysisError::new("it was asked to end"));
             }
             context.progress(from as u64, rows as u64, "rows");
-            let to = (from + BLOCK).min(rows);
+            let (from, to) = (from, (from + BLOCK).min(rows));
             let shape = [to - from, length];
-            let block =
-                TensorView::new("tokens", tokens.dtype(), &shape, &tokens.bytes()[from * row..to * row])?;
-            let outputs = context.forward(&[block])?;
-            let logits = outputs
+            let outputs =
+                context.call("loss", &[block(&tokens, &shape, from)?, block(&targets, &shape, from)?])?;
+            let losses = outputs
                 .iter()
-                .find(|output| output.name() == "logits")
-                .ok_or_else(|| AnalysisError::new("the model answers no `logits`"))?;
-            let cells = from * length..to * length;
-            let weights = weights.as_deref().and_then(|weights| weights.get(cells.clone()));
-            sums.add(&floats(&logits.view(), "logits")?, &targets[cells], weights)?;
+                .find(|output| output.name() == "loss")
+                .ok_or_else(|| AnalysisError::new("the experiment answers no `loss`"))?;
+            let weights = weights.as_deref().and_then(|weights| weights.get(from * length..to * length));
+            sums.add(&floats(&losses.view())?, weights)?;
         }
 
         let mut loss = context.array::<f32>("loss", &[length])?;
@@ -97,24 +94,27 @@ impl Product for PositionLosses {
             *value = mean;
         }
         context.metadata("rows", &rows)?;
-        context.metadata("vocabulary", &sums.vocabulary())?;
         context.metadata("unit", &"nats")?;
         Ok(())
     }
 }
 
-fn floats(view: &TensorView<'_>, name: &str) -> Result<Vec<f32>, AnalysisError> {
-    match view.as_f32() {
-        Some(values) => Ok(values.to_vec()),
-        None if view.dtype().is_float() => Ok(view.iter_f64()?.map(|value| value as f32).collect()),
-        None => Err(AnalysisError::new(format!("`{name}` are of type {}, no floats", view.dtype_name()))),
-    }
+/// Some rows of a tensor of the batch.
+fn block<'a>(
+    tensor: &TensorView<'a>,
+    shape: &'a [usize; 2],
+    from: usize,
+) -> Result<TensorView<'a>, AnalysisError> {
+    let row =
+        tensor.bytes().len().checked_div(tensor.shape().first().copied().unwrap_or(0)).unwrap_or_default();
+    let rows = tensor.bytes().get(from * row..(from + shape[0]) * row).unwrap_or_default();
+    Ok(TensorView::new(tensor.name(), tensor.dtype(), shape, rows)?)
 }
 
-fn whole(view: &TensorView<'_>, name: &str, count: usize) -> Result<Vec<i32>, AnalysisError> {
-    let values: Vec<i32> = view.iter_f64()?.map(|value| value as i32).collect();
-    if values.len() == count && !view.dtype().is_float() {
-        return Ok(values);
+fn floats(view: &TensorView<'_>) -> Result<Vec<f32>, AnalysisError> {
+    if !view.dtype().is_float() {
+        let text = format!("`{}` are of type {}, no floats", view.name(), view.dtype_name());
+        return Err(AnalysisError::new(text));
     }
-    Err(AnalysisError::new(format!("`{name}` is {view:?}, not {count} whole numbers")))
+    Ok(view.iter_f64()?.map(|value| value as f32).collect())
 }

@@ -29,7 +29,7 @@ fn folders_are_searched_in_order_and_a_bad_file_does_not_stop_the_search() {
     assert!(matches!(found[1].result, Err(LoadError::NotALibrary { .. })));
     // `c.so` is a copy of the summary library: one analysis, the first.
     let names: Vec<_> = all(&found).unwrap().iter().map(|a| a.declaration().name.clone()).collect();
-    assert_eq!(names, ["summary", "hostile", "healthy", "metric", "plot"]);
+    assert_eq!(names, ["summary", "hostile", "healthy", "metric", "plot", "caller"]);
     assert_eq!(select(&found, "summary").unwrap().path(), summary());
 }
 

@@ -347,6 +347,7 @@ fn what_a_builder_may_not_have_is_refused_and_an_end_is_told() {
     let refused = |mode: &str| unsound(mode).unwrap_err().to_string();
     assert!(refused("undeclared-model").contains("add `ProductNeeds::model`"));
     assert!(refused("undeclared-product").contains("add `ProductNeeds::product(\"sound\")`"));
+    assert!(refused("undeclared-function").contains("add `ProductNeeds::function(\"other\")`"));
     assert!(refused("nan").contains("metadata `mean` is no JSON: it is NaN"));
     assert!(refused("fail-after-writing").ends_with("failed while being built: the builder gives up"));
     assert!(refused("cancelled").ends_with("cancelled"));

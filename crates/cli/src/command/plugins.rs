@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use waycairn_analysis_host::{Declared, Discovery, Found, discover};
+use waycairn_train::{ExperimentDescription, Port, Signature};
 
 use crate::context::Context;
 use crate::error::{CliError, one_line};
@@ -30,11 +31,17 @@ pub(crate) struct PluginPlaces {
 Examples:
   waycairn plugins
   waycairn plugins --plugin target/release/libwaycairn_summary.so --format json
+  waycairn plugins --functions
 
 Plugins are looked for in this order: --plugin, --plugin-dir, the folders of $WAYCAIRN_PLUGIN_PATH, `plugins`
 in the output root, and `waycairn/plugins` in your data folder ($XDG_DATA_HOME, else ~/.local/share). A plugin
-is native code that runs with your rights: only what you name or place there is loaded.")]
+is native code that runs with your rights: only what you name or place there is loaded.
+
+--functions lists what a plugin may call of an experiment, with the inputs and outputs of each.")]
 pub(crate) struct PluginsArgs {
+    /// List the functions of the experiments that plugins may call instead
+    #[arg(long, conflicts_with_all = ["files", "folders"])]
+    pub(super) functions: bool,
     #[command(flatten)]
     pub(super) places: PluginPlaces,
     #[command(flatten)]
@@ -43,6 +50,9 @@ pub(crate) struct PluginsArgs {
 
 /// The stable shape of a row.
 const FIXED: &[&str] = &["name", "version", "api", "file", "sha256", "status", "reason"];
+
+/// The stable shape of a function.
+const FUNCTION: &[&str] = &["experiment", "function", "inputs", "outputs", "description"];
 
 impl PluginPlaces {
     /// Whether no place is named.
@@ -76,6 +86,9 @@ pub(super) fn nothing_found(what: &str, discovery: &Discovery, context: &Context
 }
 
 pub(crate) fn run(args: &PluginsArgs, context: &Context) -> Result<(), CliError> {
+    if args.functions {
+        return functions(&args.output, context);
+    }
     let discovery = args.places.discovery(context);
     let found = discover(&discovery);
     let mut out = args.output.open(&context.terminal)?;
@@ -106,6 +119,41 @@ pub(crate) fn run(args: &PluginsArgs, context: &Context) -> Result<(), CliError>
         Some(refused) => Err(failure::plugin(refused)),
         None => Ok(()),
     }
+}
+
+/// Lists what plugins may call of the experiments.
+fn functions(output: &RowOutput, context: &Context) -> Result<(), CliError> {
+    let rows = function_rows(&context.experiments.describe());
+    let mut out = output.open(&context.terminal)?;
+    match output.format() {
+        Format::Table => {
+            let mut grid = Grid::new(FUNCTION.iter().copied());
+            rows.into_iter().for_each(|row| grid.push(row));
+            if grid.is_empty() {
+                context.note("no experiment has functions that plugins may call");
+            } else {
+                context.table(&grid, "", &mut out)?;
+            }
+        }
+        format => rows::write(&mut out, format, &Columns::fixed(FUNCTION), rows.into_iter())?,
+    }
+    out.finish()
+}
+
+fn function_rows(experiments: &[ExperimentDescription]) -> Vec<Vec<Value>> {
+    let ports = |ports: &[Port]| {
+        let ports: Vec<String> = ports.iter().map(Port::to_string).collect();
+        Value::Text(ports.join(", "))
+    };
+    let of = |experiment: &ExperimentDescription| -> Vec<Vec<Value>> {
+        let row = |function: &Signature| {
+            let (experiment, name) = (Value::from(experiment.name), Value::from(function.name));
+            let (inputs, outputs) = (ports(&function.inputs), ports(&function.outputs));
+            vec![experiment, name, inputs, outputs, Value::from(function.description)]
+        };
+        experiment.functions.iter().map(row).collect()
+    };
+    experiments.iter().flat_map(of).collect()
 }
 
 /// What an analysis does and which settings it has, with their defaults.
@@ -182,6 +230,17 @@ fn rows_of(found: &Found) -> Vec<Row> {
 mod tests {
     use super::*;
     use crate::rows::tests::written;
+
+    #[test]
+    fn cli_1_a_row_of_functions() {
+        let rows = function_rows(&waycairn_train::experiments![waycairn_train::Gpt].describe());
+        assert_eq!(
+            written(&Columns::fixed(FUNCTION), rows[..1].to_vec(), rows::json),
+            "[\n{\"experiment\":\"gpt\",\"function\":\"loss\",\"inputs\":\"tokens: tokens [rows, time], targets: tokens \
+             [rows, time]\",\"outputs\":\"loss: float32 [rows, time]\",\"description\":\"cross-entropy of each target, in \
+             nats\"}\n]\n"
+        );
+    }
 
     #[test]
     fn cli_1_a_row_of_plugins() {

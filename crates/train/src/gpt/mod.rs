@@ -5,7 +5,8 @@ mod model;
 use burn::tensor::{Int, Tensor};
 use waycairn_cache::{Sources, sources};
 
-use crate::experiment::{Demand, Experiment, Initial, KeyValueCache};
+use crate::experiment::{Demand, Experiment, Initial, KeyValueCache, token_losses};
+use crate::function::{Answer, Axis, Function};
 use crate::schema::{Key, Value};
 use crate::settings::{Preset, Settings, SettingsError};
 
@@ -59,6 +60,12 @@ impl Shape {
         Ok(shape)
     }
 }
+
+/// One value a token.
+const CELLS: &[Axis] = &[Axis::Rows, Axis::Time];
+/// The residual stream.
+const STREAM: &[Axis] = &[Axis::Rows, Axis::Time, Axis::Setting("model.width")];
+const LOGITS: &[Axis] = &[Axis::Rows, Axis::Time, Axis::Vocabulary];
 
 impl Experiment for Gpt {
     type Model = GptModel;
@@ -177,6 +184,23 @@ impl Experiment for Gpt {
         model.forward(tokens)
     }
 
+    fn functions(&self) -> Vec<Function<GptModel>> {
+        let loss =
+            Function::new("loss", "cross-entropy of each target, in nats", |model: &GptModel, inputs| {
+                let logits = model.forward(inputs.tokens("tokens")?);
+                Some(vec![Answer::new(token_losses(logits, inputs.tokens("targets")?))])
+            });
+        let what =
+            "logits of a residual stream, as after the last block: final normalisation and output head";
+        let head = Function::new("head", what, |model: &GptModel, inputs| {
+            Some(vec![Answer::new(model.logits(inputs.floats("stream")?))])
+        });
+        vec![
+            loss.takes_tokens("tokens", CELLS).takes_tokens("targets", CELLS).gives("loss", CELLS),
+            head.takes_floats("stream", STREAM).gives("logits", LOGITS),
+        ]
+    }
+
     fn next_logits(&self, model: &GptModel, tokens: &[u32], cache: &mut KeyValueCache) -> Option<Vec<f32>> {
         model.next_logits(tokens, cache)
     }
@@ -235,6 +259,41 @@ mod tests {
                 assert!((square.sqrt() / expected - 1.0).abs() < 0.03, "{name}: {}", square.sqrt());
                 assert!(mean.abs() < 0.05 * expected, "{name}: {mean}");
             }
+        }
+    }
+
+    #[test]
+    fn the_head_of_the_stream_is_the_forward_pass_and_the_loss_that_of_training() {
+        use crate::experiment::Tokens;
+        use crate::function::{Elements, Given, Inputs};
+
+        let device = Device::flex();
+        for tied in ["true", "false"] {
+            let model = model("tiny", &[("model.tied", tied), ("model.bias", "true")]);
+            let call = |name: &str, given: &[Given<'_>]| -> Vec<f32> {
+                let functions = Gpt.functions();
+                let function = functions.iter().find(|known| known.signature().name == name).unwrap();
+                let answers = function.call(&model, &Inputs::new(&device, given)).unwrap();
+                assert_eq!(answers.len(), function.signature().outputs.len());
+                answers[0].values().collect()
+            };
+            let (tokens, targets) = ([1, 2, 3, 4, 5, 6], [2, 3, 4, 5, 6, 0]);
+            let tensor = |values: [i32; 6]| {
+                Tensor::<2, Int>::from_data(burn::tensor::TensorData::new(values.to_vec(), [2, 3]), &device)
+            };
+            let stream = model.stream(tensor(tokens));
+            let width = stream.dims()[2];
+            let values: Vec<f32> = stream.into_data().iter::<f32>().collect();
+            let given =
+                Given { name: "stream", shape: vec![2, 3, width], elements: Elements::Floats(&values) };
+            let forward: Vec<f32> = model.forward(tensor(tokens)).into_data().iter::<f32>().collect();
+            assert_eq!(call("head", &[given]), forward);
+
+            let given = |name, values| Given { name, shape: vec![2, 3], elements: Elements::Tokens(values) };
+            let losses = call("loss", &[given("targets", &targets), given("tokens", &tokens)]);
+            let batch = Tokens { inputs: tensor(tokens), targets: tensor(targets), weights: None };
+            let mean = Gpt.loss(&model, batch).into_scalar::<f32>();
+            assert!((losses.iter().sum::<f32>() / 6.0 - mean).abs() < 1e-6, "{losses:?} {mean}");
         }
     }
 

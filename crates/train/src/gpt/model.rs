@@ -213,13 +213,18 @@ impl GptModel {
     /// Token numbers `[rows, tokens]` to logits `[rows, tokens, vocabulary]`; at most as many
     /// tokens as there are positions.
     pub(crate) fn forward(&self, tokens: Tensor<2, Int>) -> Tensor<3> {
+        self.logits(self.stream(tokens))
+    }
+
+    /// The residual stream after the last block, `[rows, tokens, width]`.
+    pub(crate) fn stream(&self, tokens: Tensor<2, Int>) -> Tensor<3> {
         let [_, count] = tokens.dims();
         let mask = causal_mask(count, 0, &tokens.device());
         let mut stream = dropout(self.embed(tokens, 0), self.dropout);
         for block in &self.blocks {
             stream = block.forward(stream, Some(&mask), None);
         }
-        self.logits(stream)
+        stream
     }
 
     /// As [`Self::forward`] for the last token alone, with the keys and values of earlier ones.
@@ -252,7 +257,8 @@ impl GptModel {
         embedding(self.token_embedding.weight.val(), tokens) + positions
     }
 
-    fn logits(&self, stream: Tensor<3>) -> Tensor<3> {
+    /// The logits of a residual stream `[rows, tokens, width]`.
+    pub(crate) fn logits(&self, stream: Tensor<3>) -> Tensor<3> {
         let stream = self.final_norm.forward(stream);
         match &self.head {
             Some(head) => head.forward(stream),

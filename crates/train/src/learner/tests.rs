@@ -298,7 +298,8 @@ fn sampling_with_a_cache_gives_the_logits_of_the_whole_forward_pass() {
     let learner = rig.learner();
     let tokens: Vec<u32> = (0..10).map(|index| index * 3 % 50).collect();
     let numbers: Vec<i32> = tokens.iter().map(|token| *token as i32).collect();
-    let (shape, logits) = learner.forward(&numbers, 1, 10);
+    let answer = learner.forward(&numbers, 1, 10);
+    let (shape, logits): (_, Vec<f32>) = (answer.shape.clone(), answer.values().collect());
     let vocabulary = shape[2];
     let mut cache = KeyValueCache::default();
     learner.next_logits(&tokens[..4], &mut cache).unwrap();
