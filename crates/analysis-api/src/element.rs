@@ -9,7 +9,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The type of the elements of a product's array: `f32 f64 i32 i64 u8 u32 u64 bool`. Nobody else can implement it.
+/// The type of the elements of a product's array: `f32 f64 i32 i64 u8 u32 u64 bool` and [`Bf16`]. Nobody else can
+/// implement it.
 ///
 /// A truth value is one byte, 0 or 1, and `u8` in memory.
 pub trait Element: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
@@ -18,6 +19,10 @@ pub trait Element: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
     /// Its type on disk.
     const DTYPE: DType;
 }
+
+/// Stands for arrays of `bfloat16`, whose elements are the upper halves of 32-bit floats, as `u16`.
+#[derive(Clone, Copy, Debug)]
+pub struct Bf16;
 
 macro_rules! element {
     ($($type:ty, $value:ty, $dtype:ident;)+) => {$(
@@ -38,4 +43,5 @@ element! {
     u32, u32, U32;
     u64, u64, U64;
     bool, u8, Bool;
+    Bf16, u16, BF16;
 }

@@ -26,7 +26,7 @@ pub use crate::builder::{ArrayMut, BuildContext};
 pub use crate::built::ProductView;
 pub use crate::context::{Context, LogLevel, Node};
 pub use crate::dtype::DType;
-pub use crate::element::Element;
+pub use crate::element::{Bf16, Element};
 pub use crate::error::{AnalysisError, ContextError, ErrorKind, Failure};
 pub use crate::product::{Checked, Product, ProductDeclaration, ProductNeeds, Study};
 pub use crate::random::{Stream, stream};

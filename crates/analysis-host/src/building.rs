@@ -23,8 +23,17 @@ use crate::products::Products;
 pub(crate) const SLOTS: usize = 256;
 
 /// Element types that an array of a product may have.
-const TYPES: [DType; 8] =
-    [DType::F32, DType::F64, DType::I32, DType::I64, DType::U8, DType::U32, DType::U64, DType::Bool];
+const TYPES: [DType; 9] = [
+    DType::F32,
+    DType::F64,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U32,
+    DType::U64,
+    DType::Bool,
+    DType::BF16,
+];
 
 /// An array that was lent to the builder.
 pub(crate) struct Region<'h> {
@@ -109,7 +118,8 @@ impl<'a, 'h> Building<'a, 'h> {
         let dtype: DType = dtype.parse()?;
         let Some(size) = dtype.size().filter(|_| TYPES.contains(&dtype)) else {
             return Err(HostError::invalid(format!(
-                "an array of a product cannot have elements of type {dtype}"
+                "an array of a product has elements of type {}, and `{name}` cannot have {dtype}",
+                TYPES.map(DType::name).join(", ")
             )));
         };
         let length = length_of(size, shape).ok_or_else(|| {
@@ -177,6 +187,9 @@ impl BuildHost for Building<'_, '_> {
     }
 
     fn call(&self, function: &str, inputs: &[TensorView<'_>]) -> Result<Vec<OwnedTensor>, HostError> {
+        if !self.declared.functions.iter().any(|known| known == function) {
+            return Err(self.undeclared(&format!("function(\"{function}\")")));
+        }
         self.model()?.call(function, &owned(inputs))
     }
 
@@ -187,9 +200,6 @@ impl BuildHost for Building<'_, '_> {
     fn json(&self, name: &str, text: &str) -> Result<(), HostError> {
         let taken = self.claim("JSON member", name, "json").and_then(|()| self.host.json(name, text));
         self.note(taken)
-        if !self.declared.functions.iter().any(|known| known == function) {
-            return Err(self.undeclared(&format!("function(\"{function}\")")));
-        }
     }
 
     fn metadata(&self, key: &str, text: &str) -> Result<(), HostError> {

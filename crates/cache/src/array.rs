@@ -240,6 +240,12 @@ impl<T: Element> ArrayMut<'_, T> {
         // The header is a multiple of 64 bytes and the map begins with a page, so it is aligned; zeros are valid.
         checked::try_cast_slice_mut(&mut self.map[self.offset..]).unwrap_or_default()
     }
+
+    /// Lends the bytes of all elements, little-endian. Of a `bool` each is 0 or 1: another one is refused when the builder
+    /// ends, and until it is gone [`values`](Self::values) shows nothing.
+    pub fn values_bytes(&mut self) -> &mut [u8] {
+        &mut self.map[self.offset..]
+    }
 }
 
 /// Is an array that a builder writes row by row, when it does not know their number or has no room for all.

@@ -11,11 +11,12 @@ use std::thread;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use waycairn_durable::{Digest, Durability, fault, time, write_file};
+use waycairn_durable::{Digest, Durability, FileMap, fault, time, write_file};
 
 use crate::cache::Cache;
 use crate::layout::check_member;
 use crate::manifest::{Manifest, SCHEMA};
+use crate::npy;
 use crate::{
     ArrayMut, ArrayRows, Artifact, CacheError, Dtype, Element, EntryName, Key, Member, Recipe, to_value,
 };
@@ -205,6 +206,11 @@ impl<'build> Builder<'build> {
                 return Err(self.unfinished(format!("`{}` is there and was not named", name.display())));
             }
         }
+        for (name, made) in &members {
+            if let Made::Array(Dtype::Bool, shape) = made {
+                self.check_truth(name, shape)?;
+            }
+        }
         let files = digest(self.folder, members)?;
         let mut manifest = Manifest {
             created: time::rfc3339_micros(time::now_nanos()),
@@ -219,6 +225,23 @@ impl<'build> Builder<'build> {
         let refused = |problem| CacheError::Value { what: format!("manifest of `{}`", self.entry), problem };
         manifest.sha256 = manifest.seal().map_err(refused)?;
         Ok(manifest)
+    }
+}
+
+impl Builder<'_> {
+    /// Refuses truth values that are none: whoever fills an array as bytes may write others.
+    fn check_truth(&self, name: &str, shape: &[usize]) -> Result<(), CacheError> {
+        let path = self.folder.join(name);
+        let map = FileMap::open(&path)?;
+        let offset = npy::check(&map, Dtype::Bool, shape)
+            .map_err(|reason| self.unfinished(format!("the array `{name}` was overwritten: {reason}")))?;
+        match map[offset..].iter().position(|byte| *byte > 1) {
+            None => Ok(()),
+            Some(index) => Err(self.unfinished(format!(
+                "the array `{name}` of truth values has the byte {} at element {index}, and only 0 and 1 are any",
+                map[offset + index]
+            ))),
+        }
     }
 }
 

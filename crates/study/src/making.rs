@@ -58,27 +58,7 @@ impl ProductHost for Making<'_> {
     }
 
     fn array(&self, name: &str, dtype: DType, shape: &[usize]) -> Result<Box<dyn Bytes + '_>, HostError> {
-        macro_rules! lent {
-            ($element:ty) => {
-                Box::new(Lent(self.builder.array::<$element>(name, shape).map_err(failed)?))
-            };
-        }
-        Ok(match dtype {
-            DType::F32 => lent!(f32),
-            DType::F64 => lent!(f64),
-            DType::I32 => lent!(i32),
-            DType::I64 => lent!(i64),
-            DType::U8 => lent!(u8),
-            DType::U32 => lent!(u32),
-            DType::U64 => lent!(u64),
-            DType::BF16 => lent!(Bf16),
-            other => {
-                return Err(HostError::invalid(format!(
-                    "arrays of a product are f32, f64, i32, i64, u8, u32, u64 or bf16, and `{name}` is {}",
-                    other.name()
-                )));
-            }
-        })
+        array(self.builder, name, dtype, shape)
     }
 
     fn json(&self, name: &str, text: &str) -> Result<(), HostError> {
@@ -256,15 +236,43 @@ fn shown<'a>(opened: &'a BTreeMap<String, Opened>, name: &str) -> Result<Product
     })
 }
 
-/// An array of an artifact in the making, lent as bytes.
+/// Makes an array of an artifact, to be lent as bytes.
+fn array<'a>(
+    builder: &'a Builder<'_>,
+    name: &str,
+    dtype: DType,
+    shape: &[usize],
+) -> Result<Box<dyn Bytes + 'a>, HostError> {
+    macro_rules! lent {
+        ($element:ty) => {
+            Box::new(Lent(builder.array::<$element>(name, shape).map_err(failed)?))
+        };
+    }
+    Ok(match dtype {
+        DType::F32 => lent!(f32),
+        DType::F64 => lent!(f64),
+        DType::I32 => lent!(i32),
+        DType::I64 => lent!(i64),
+        DType::U8 => lent!(u8),
+        DType::U32 => lent!(u32),
+        DType::U64 => lent!(u64),
+        DType::Bool => lent!(bool),
+        DType::BF16 => lent!(Bf16),
+        other => {
+            return Err(HostError::invalid(format!(
+                "arrays of a product are f32, f64, i32, i64, u8, u32, u64, bool or bf16, and `{name}` is {}",
+                other.name()
+            )));
+        }
+    })
+}
+
+/// An array of an artifact in the making, lent as bytes. Truth values are checked when the builder has ended.
 struct Lent<'a, T: Element>(ArrayMut<'a, T>);
 
-impl<T: Element> Bytes for Lent<'_, T>
-where
-    T::Value: bytemuck::Pod,
-{
+impl<T: Element> Bytes for Lent<'_, T> {
     fn bytes(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(self.0.values())
+        self.0.values_bytes()
     }
 }
 

@@ -11,8 +11,8 @@ use std::thread;
 
 use waycairn_analysis_api::serde_json::{Value, json};
 use waycairn_analysis_api::{
-    AnalysisError, BuildContext, Checked, LogLevel, OwnedTensor, Product, ProductDeclaration, ProductNeeds,
-    Sources, Study, sources,
+    AnalysisError, Bf16, BuildContext, Checked, LogLevel, OwnedTensor, Product, ProductDeclaration,
+    ProductNeeds, Sources, Study, sources,
 };
 
 const SOURCES: Sources = sources!["src/products.rs"];
@@ -229,6 +229,7 @@ impl Product for Sound {
         context.array::<i64>("count", &[])?.into_values().fill(-7);
         context.array::<f32>("empty", &[0, 4])?;
         context.array::<u32>("left", &[2])?;
+        context.array::<Bf16>("halves", &[2])?.into_values().fill(0x3f80);
 
         let batch = context.batch()?;
         let tokens = OwnedTensor::from_f32("x", vec![2], &[1.0, 2.0])?;

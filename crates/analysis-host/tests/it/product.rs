@@ -240,6 +240,7 @@ fn a_builder_fills_mapped_arrays_from_several_threads() {
     assert_eq!(std::fs::read(making.path("inside")).unwrap(), [1, 0, 1]);
     assert_eq!(std::fs::read(making.path("count")).unwrap(), (-7_i64).to_le_bytes());
     assert!(std::fs::read(making.path("empty")).unwrap().is_empty());
+    assert_eq!(std::fs::read(making.path("halves")).unwrap(), [0x80, 0x3f, 0x80, 0x3f]);
     // One that was not written is zeros.
     assert_eq!(std::fs::read(making.path("left")).unwrap(), [0; 8]);
     assert_eq!(making.metadata.borrow()["rows"], json!(3));
@@ -346,8 +347,8 @@ fn abi_1_panics_of_products_end_at_the_boundary() {
 fn what_a_builder_may_not_have_is_refused_and_an_end_is_told() {
     let refused = |mode: &str| unsound(mode).unwrap_err().to_string();
     assert!(refused("undeclared-model").contains("add `ProductNeeds::model`"));
-    assert!(refused("undeclared-product").contains("add `ProductNeeds::product(\"sound\")`"));
     assert!(refused("undeclared-function").contains("add `ProductNeeds::function(\"other\")`"));
+    assert!(refused("undeclared-product").contains("add `ProductNeeds::product(\"sound\")`"));
     assert!(refused("nan").contains("metadata `mean` is no JSON: it is NaN"));
     assert!(refused("fail-after-writing").ends_with("failed while being built: the builder gives up"));
     assert!(refused("cancelled").ends_with("cancelled"));
