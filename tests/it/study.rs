@@ -311,6 +311,57 @@ fn study_case_09_products_that_cannot_be_had_are_told_before_anything_is_done() 
 }
 
 #[test]
+fn a_damaged_product_is_in_nobodys_way_who_does_not_read_it() {
+    let study = Study::new();
+    let launch = study.run("waycairn run");
+    assert!(launch.err.contains("building position_losses: 0/2 rows\n"), "{launch}");
+    let run = study.baseline();
+    let of = |name: &str| json(&run.join("analysis.json"))["results"][name].clone();
+    let metric = of("loss_by_position");
+    let entry = json(&run.join("artifacts.json"))["artifacts"]["position_losses"]["path"].clone();
+    let entry = study.out().join(entry.as_str().expect("a path"));
+    let status = |report: &Value| {
+        let products = report["products"].as_array().expect("products").iter();
+        let mut found: Vec<String> = products
+            .filter(|one| one["product"] == "position_losses")
+            .filter_map(|one| one["status"].as_str().map(str::to_owned))
+            .collect();
+        found.sort();
+        found
+    };
+
+    // Shorter than it was, which is seen at once. What was computed from it still holds.
+    fs::write(entry.join("loss.npy"), "short").expect("a file");
+    let report = study.launch("waycairn run");
+    assert_eq!(status(&report), ["damaged", "hit"]);
+    assert_eq!(of("loss_by_position"), metric);
+
+    // Another plot that does not read it is computed, and the metric kept.
+    study.analyzed("'loss_by_position'", "'plot'", "");
+    let report = study.launch("waycairn analyze");
+    assert_eq!(status(&report), ["damaged", "hit"]);
+    assert!(run.join("plots/plot/curve.svg").is_file());
+    assert_eq!(of("loss_by_position"), metric);
+
+    // One that does is told which file.
+    study.analyzed("'loss_by_position'", "'plot', 'loss_by_position_curve'", "");
+    let failed = study.run("waycairn analyze");
+    assert_eq!(failed.status, Some(1), "{failed}");
+    assert!(failed.err.contains("position_losses") && failed.err.contains("loss.npy"), "{failed}");
+    assert_eq!(of("loss_by_position"), metric);
+
+    // Set aside it is missing, and a launch is whole only with all of its products: it is built again.
+    assert!(study.run("waycairn verify --root out --quarantine").out.contains("set aside"));
+    study.analyzed("'loss_by_position'", "'plot'", "");
+    let report = study.launch("waycairn analyze");
+    assert_eq!(status(&report), ["built", "hit"]);
+    assert_eq!(of("loss_by_position"), metric);
+    let verified = study.run("waycairn verify --root out");
+    assert_eq!(verified.status, Some(0), "{verified}");
+    assert!(verified.err.contains("checking: ") && verified.err.contains(" files\n"), "{verified}");
+}
+
+#[test]
 fn study_case_08_a_root_that_was_copied_is_found_whole() {
     let study = Study::new();
     study.launch("waycairn run");

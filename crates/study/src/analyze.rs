@@ -1,5 +1,6 @@
 //! Metrics and plots of the runs of a study: computed beside the old ones, and swapped in when all are there.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use waycairn_analysis_host::{AnalysisHost, ForeignAnalysis, Kind, Outputs};
-use waycairn_cache::{EntryName, How, Key, Lookup};
+use waycairn_cache::{Artifact, CacheError, EntryName, How, Key, Lookup};
 use waycairn_dag::{Address, Node};
 use waycairn_durable::{
     Digest, Durability, create_dir_all, delete_aside, is_temporary, read_file, rename, set_aside,
@@ -20,7 +21,7 @@ use crate::analysis::AnalysisSettings;
 use crate::error::StudyError;
 use crate::graph::{Graph, NeededProduct};
 use crate::launch::{Launch, ProductReport, StudyEvent};
-use crate::making::{self, Opened, StudyNode};
+use crate::making::{self, Observer, Shelf, Shelved, StudyNode};
 use crate::model::MODEL;
 use crate::plan::{PlannedRun, chain, reasons};
 use crate::record::{self, ANALYSIS, ARTIFACTS, ArtifactsFile, METRICS, RECORD_VERSION, Reference};
@@ -92,11 +93,10 @@ impl Launch<'_> {
         let there = record::read::<AnalysisFile>(&folder.join(ANALYSIS)).ok().flatten();
         let done = there.as_ref().is_some_and(|there| there.is_complete(&folder, &graph.wanted));
 
-        let hit = |needed: &NeededProduct<'_>| match self.cache.get(&needed.recipe) {
-            Ok(Lookup::Hit(artifact)) => Some(needed.report("hit", artifact.bytes(), 0.0)),
-            _ => None,
-        };
-        if done && let Some(products) = graph.products.iter().map(hit).collect::<Option<Vec<_>>>() {
+        // Complete with a product missing is not whole: the history is to name what is there.
+        let there_all =
+            || -> Option<Vec<_>> { graph.products.iter().map(|needed| self.unneeded(needed)).collect() };
+        if done && let Some(products) = there_all() {
             return Ok(products);
         }
 
@@ -167,55 +167,86 @@ impl Launch<'_> {
         node: &Node,
         observe: &mut dyn FnMut(&StudyEvent<'_>),
     ) -> Result<(Vec<ProductReport>, BTreeMap<String, ResultOf>), StudyError> {
-        let mut products = Vec::new();
-        let mut opened = BTreeMap::new();
-        let model = self.cache.artifact_of_key(MODEL, &run.key)?;
-        opened.insert(MODEL.to_owned(), Opened::new(&model)?);
-        for needed in &graph.products {
-            if self.stop.is_requested() {
-                return Err(StudyError::Stopped { done: 0, of: 1 });
+        let observe = RefCell::new(observe);
+        let observer = |event: &StudyEvent<'_>| {
+            // Whoever is told something tells nothing meanwhile.
+            if let Ok(mut observe) = observe.try_borrow_mut() {
+                observe(event);
             }
-            let begin = Instant::now();
-            let context = making::Context { product: needed.product, node: host, stop: self.stop };
-            let built = self.cache.get_or_build(&needed.recipe, context, making::build)?;
-            let status = if built.how == How::Hit { "hit" } else { "built" };
-            let name = &needed.recipe.product;
-            let seconds = begin.elapsed().as_secs_f64();
-            if status == "built" {
-                observe(&StudyEvent::Product { product: name, seconds });
-            }
-            products.push(needed.report(status, built.artifact.bytes(), seconds));
-            opened.insert(name.clone(), Opened::new(&built.artifact)?);
-        }
-        let host = StudyNode { node: host, products: opened, study: graph.study.clone(), stop: self.stop };
+        };
         let folder = self.training.output().join(&run.job.folder);
         let staged = Staged::new(&folder)?;
         let mut results = BTreeMap::new();
-        let mut attached = Vec::new();
+        let mut wanted = Vec::new();
         for analysis in settings.analyses() {
+            let declared = analysis.declaration();
+            match there.results.get(&declared.name) {
+                Some(old)
+                    if old.fingerprint == graph.wanted[&declared.name]
+                        // What is recorded elsewhere may have changed, and no key says so.
+                        && declared.needs.scalars.is_empty()
+                        && staged.keep(&folder, &old.files)? =>
+                {
+                    results.insert(declared.name.clone(), old.clone());
+                }
+                _ => wanted.push(analysis),
+            }
+        }
+        let mut making =
+            Products { launch: self, graph, node: host, observer: &observer, made: BTreeMap::new() };
+        for product in wanted.iter().flat_map(|analysis| &analysis.declaration().needs.products) {
+            making.ensure(product)?;
+        }
+        // A launch is whole only if every product of its plan is there, also one that nothing is computed from now: the
+        // history names them all, and the next analysis is to find them. A damaged one that nothing needs is in nobody's
+        // way; whoever reads it is told.
+        for needed in &graph.products {
+            let name = &needed.recipe.product;
+            if making.made.contains_key(name) {
+                continue;
+            }
+            if let Some(report) = self.unneeded(needed) {
+                making.made.insert(name.clone(), Made { report, artifact: None });
+            } else {
+                making.ensure(name)?;
+            }
+        }
+        let made = making.made;
+        let products: Vec<ProductReport> = graph
+            .products
+            .iter()
+            .filter_map(|needed| Some(made.get(&needed.recipe.product)?.report.clone()))
+            .collect();
+        let mut shelf: Shelf<'_> = made
+            .values()
+            .filter_map(|made| Some((made.report.product.clone(), made.artifact.clone()?)))
+            .map(|(name, artifact)| (name, Shelved::new(move || Ok(artifact.clone()))))
+            .collect();
+        shelf.insert(MODEL.to_owned(), Shelved::new(|| self.cache.artifact_of_key(MODEL, &run.key)));
+        let mut attached = Vec::new();
+        for analysis in wanted {
             if self.stop.is_requested() {
                 return Err(StudyError::Stopped { done: 0, of: 1 });
             }
             let declared = analysis.declaration();
             let name = &declared.name;
-            let fingerprint = graph.wanted[name];
-            if let Some(old) = there.results.get(name).filter(|old| old.fingerprint == fingerprint)
-                // What is recorded elsewhere may have changed, and no key says so.
-                && declared.needs.scalars.is_empty()
-                && staged.keep(&folder, &old.files)?
-            {
-                results.insert(name.clone(), old.clone());
-                continue;
-            }
             let begin = Instant::now();
             let own = settings.own.get(name).cloned().unwrap_or(Value::Null);
+            let host = StudyNode {
+                node: host,
+                products: &shelf,
+                study: &graph.study,
+                stop: self.stop,
+                observer: &observer,
+                analysis: (declared.kind.as_str(), name),
+            };
             let outputs = analysis.run(&host, &own).map_err(|error| StudyError::Failed {
                 what: format!("the {} `{name}` failed", declared.kind),
                 source: Box::new(error),
             })?;
             let files = staged.write(name, declared.kind, &outputs)?;
             let seconds = begin.elapsed().as_secs_f64();
-            let kind = declared.kind.as_str().to_owned();
+            let (kind, fingerprint) = (declared.kind.as_str().to_owned(), graph.wanted[name]);
             results.insert(name.clone(), ResultOf { kind, fingerprint, files, seconds });
             let provenance = analysis.provenance(&own).map_err(|error| StudyError::Products {
                 what: format!("the {} `{name}` cannot be recorded: {}", declared.kind, reasons(&error)),
@@ -237,6 +268,18 @@ impl Launch<'_> {
         Ok((products, results))
     }
 
+    /// What a launch tells of a product that nothing is computed from, if it need not be built.
+    fn unneeded(&self, needed: &NeededProduct<'_>) -> Option<ProductReport> {
+        match self.cache.get(&needed.recipe) {
+            Ok(Lookup::Hit(artifact)) => Some(needed.report("hit", artifact.bytes(), 0.0)),
+            Err(error @ CacheError::Damaged { .. }) => {
+                tracing::warn!("{}; nothing needs it now", reasons(&error));
+                Some(needed.report("damaged", 0, 0.0))
+            }
+            _ => None,
+        }
+    }
+
     /// Names the products in `artifacts.json`.
     fn refer(&self, folder: &Path, run: &PlannedRun, graph: &Graph<'_>) -> Result<(), StudyError> {
         let mut file = ArtifactsFile { version: RECORD_VERSION, ..ArtifactsFile::default() };
@@ -252,6 +295,58 @@ impl Launch<'_> {
         if record::read::<ArtifactsFile>(&folder.join(ARTIFACTS)).ok().flatten().as_ref() != Some(&file) {
             record::write(&folder.join(ARTIFACTS), &file)?;
         }
+        Ok(())
+    }
+}
+
+/// The products of one run, found or built as they are needed.
+struct Products<'a> {
+    launch: &'a Launch<'a>,
+    graph: &'a Graph<'a>,
+    node: &'a dyn AnalysisHost,
+    observer: Observer<'a>,
+    made: BTreeMap<String, Made>,
+}
+
+/// One product of a run.
+struct Made {
+    report: ProductReport,
+    /// Nothing where it is not needed.
+    artifact: Option<Artifact>,
+}
+
+impl Products<'_> {
+    /// Finds or builds a product; what it depends on before it, and only where it is to be built.
+    fn ensure(&mut self, name: &str) -> Result<(), StudyError> {
+        let graph = self.graph;
+        let named = |needed: &&NeededProduct<'_>| needed.recipe.product == name;
+        // The model is no product of the graph.
+        let Some(needed) = graph.products.iter().find(named).filter(|_| !self.made.contains_key(name)) else {
+            return Ok(());
+        };
+        if self.launch.stop.is_requested() {
+            return Err(StudyError::Stopped { done: 0, of: 1 });
+        }
+        if let Lookup::Miss(_) = self.launch.cache.get(&needed.recipe)? {
+            // The graph has no circle.
+            for dependency in &needed.product.declaration().products {
+                self.ensure(dependency)?;
+            }
+        }
+        let begin = Instant::now();
+        let (product, stop) = (needed.product, self.launch.stop);
+        let context = making::Context { product, node: self.node, stop, observer: self.observer };
+        let built = self.launch.cache.get_or_build(&needed.recipe, context, making::build)?;
+        let status = if built.how == How::Hit { "hit" } else { "built" };
+        let seconds = begin.elapsed().as_secs_f64();
+        if status == "built" {
+            (self.observer)(&StudyEvent::Product { product: name, seconds });
+        }
+        let made = Made {
+            report: needed.report(status, built.artifact.bytes(), seconds),
+            artifact: Some(built.artifact),
+        };
+        self.made.insert(name.to_owned(), made);
         Ok(())
     }
 }

@@ -113,6 +113,19 @@ pub enum StudyEvent<'a> {
         /// How long it took.
         seconds: f64,
     },
+    /// A product, metric or plot says how far it is.
+    Progress {
+        /// `product`, `metric` or `plot`.
+        kind: &'static str,
+        /// Its name.
+        name: &'a str,
+        /// How much is done.
+        done: u64,
+        /// Of how much; 0 where that is not known.
+        total: u64,
+        /// What is counted.
+        what: &'a str,
+    },
     /// Something that a user should know.
     Notice(&'a str),
 }
@@ -148,7 +161,7 @@ pub struct ProductReport {
     pub product: String,
     /// Its key.
     pub key: String,
-    /// `hit` or `built`.
+    /// `hit`, `built`, or `damaged` where nothing needed it.
     pub status: String,
     /// The bytes of its files.
     pub bytes: u64,

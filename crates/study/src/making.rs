@@ -1,5 +1,6 @@
 //! A product in the making, as its plugin sees it; and the node of a run, as the run's metrics and plots see it.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -11,7 +12,11 @@ use waycairn_cache::{ArrayMut, ArrayView, Artifact, Bf16, Builder, CacheError, D
 use waycairn_train::Stop;
 
 use crate::error::StudyError;
+use crate::launch::StudyEvent;
 use crate::plan::reasons;
+
+/// Who is told what happens, from inside a call that only borrows.
+pub(crate) type Observer<'a> = &'a dyn Fn(&StudyEvent<'_>);
 
 /// What a builder is given besides its recipe.
 pub(crate) struct Context<'a> {
@@ -19,16 +24,16 @@ pub(crate) struct Context<'a> {
     /// The node that the model was taken at.
     pub(crate) node: &'a dyn AnalysisHost,
     pub(crate) stop: &'a Stop,
+    pub(crate) observer: Observer<'a>,
 }
 
-/// Builds one product.
+/// Builds one product. What it depends on is there, and opened when the builder asks for it.
 pub(crate) fn build(builder: &Builder<'_>, context: Context<'_>) -> Result<(), StudyError> {
     let declared = context.product.declaration();
     let model = declared.model.then_some(crate::model::MODEL);
-    let mut dependencies = BTreeMap::new();
-    for name in declared.products.iter().map(String::as_str).chain(model) {
-        dependencies.insert(name.to_owned(), Opened::new(&builder.dependency(name)?)?);
-    }
+    let names = declared.products.iter().map(String::as_str).chain(model);
+    let dependencies =
+        names.map(|name| (name.to_owned(), Shelved::new(move || builder.dependency(name)))).collect();
     let making = Making { builder, settings: builder.settings()?, dependencies, context: &context };
     context.product.build(&making).map_err(|error| {
         if context.stop.is_requested() {
@@ -44,7 +49,7 @@ pub(crate) fn build(builder: &Builder<'_>, context: Context<'_>) -> Result<(), S
 struct Making<'a> {
     builder: &'a Builder<'a>,
     settings: Value,
-    dependencies: BTreeMap<String, Opened>,
+    dependencies: Shelf<'a>,
     context: &'a Context<'a>,
 }
 
@@ -89,7 +94,7 @@ impl ProductHost for Making<'_> {
 
     fn progress(&self, done: u64, total: u64, what: &str) {
         let product = self.context.product.declaration().name.as_str();
-        tracing::info!(product, done, total, "{what}");
+        (self.context.observer)(&StudyEvent::Progress { kind: "product", name: product, done, total, what });
     }
 
     fn cancelled(&self) -> bool {
@@ -100,9 +105,12 @@ impl ProductHost for Making<'_> {
 /// The node of a run with the products of its study.
 pub(crate) struct StudyNode<'a> {
     pub(crate) node: &'a dyn AnalysisHost,
-    pub(crate) products: BTreeMap<String, Opened>,
-    pub(crate) study: Value,
+    pub(crate) products: &'a Shelf<'a>,
+    pub(crate) study: &'a Value,
     pub(crate) stop: &'a Stop,
+    pub(crate) observer: Observer<'a>,
+    /// The analysis that looks at it: its kind and its name.
+    pub(crate) analysis: (&'static str, &'a str),
 }
 
 impl AnalysisHost for StudyNode<'_> {
@@ -134,24 +142,29 @@ impl AnalysisHost for StudyNode<'_> {
         &self,
         expression: &str,
         keys: &[String],
-    fn functions(&self) -> Option<Vec<String>> {
-        self.node.functions()
-    }
-
     ) -> Result<Box<dyn RecordBatchReader + Send>, HostError> {
         self.node.scalars(expression, keys)
     }
 
     fn product(&self, name: &str) -> Result<ProductData<'_>, HostError> {
-        shown(&self.products, name)
+        shown(self.products, name)
     }
 
     fn call(&self, function: &str, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError> {
         self.node.call(function, inputs)
     }
 
+    fn functions(&self) -> Option<Vec<String>> {
+        self.node.functions()
+    }
+
     fn study(&self) -> Value {
         self.study.clone()
+    }
+
+    fn progress(&self, done: u64, total: u64, what: &str) {
+        let (kind, name) = self.analysis;
+        (self.observer)(&StudyEvent::Progress { kind, name, done, total, what });
     }
 
     fn cancelled(&self) -> bool {
@@ -159,8 +172,30 @@ impl AnalysisHost for StudyNode<'_> {
     }
 }
 
+/// The artifacts that one call may ask for.
+pub(crate) type Shelf<'a> = BTreeMap<String, Shelved<'a>>;
+
+/// An artifact that is opened when it is first asked for: a damaged one is in nobody's way who does not read it.
+pub(crate) struct Shelved<'a> {
+    find: Box<dyn Fn() -> Result<Artifact, CacheError> + 'a>,
+    opened: OnceCell<Result<Opened, HostError>>,
+}
+
+impl<'a> Shelved<'a> {
+    pub(crate) fn new(find: impl Fn() -> Result<Artifact, CacheError> + 'a) -> Self {
+        Self { find: Box::new(find), opened: OnceCell::new() }
+    }
+
+    fn open(&self) -> Result<&Opened, HostError> {
+        let opened = self
+            .opened
+            .get_or_init(|| (self.find)().and_then(|artifact| Opened::new(&artifact)).map_err(failed));
+        opened.as_ref().map_err(Clone::clone)
+    }
+}
+
 /// An artifact with its arrays mapped, so that views of it can be borrowed.
-pub(crate) struct Opened {
+struct Opened {
     key: String,
     metadata: Value,
     arrays: Vec<OpenedArray>,
@@ -189,7 +224,7 @@ impl<T: Element> Mapped for ArrayView<T> {
 }
 
 impl Opened {
-    pub(crate) fn new(artifact: &Artifact) -> Result<Self, CacheError> {
+    fn new(artifact: &Artifact) -> Result<Self, CacheError> {
         let (mut arrays, mut json) = (Vec::new(), Vec::new());
         for (file, member) in artifact.files() {
             if let Some(dtype) = member.dtype {
@@ -220,10 +255,11 @@ impl Opened {
     }
 }
 
-fn shown<'a>(opened: &'a BTreeMap<String, Opened>, name: &str) -> Result<ProductData<'a>, HostError> {
-    let opened = opened
+fn shown<'a>(shelf: &'a Shelf<'_>, name: &str) -> Result<ProductData<'a>, HostError> {
+    let opened = shelf
         .get(name)
-        .ok_or_else(|| HostError::unavailable(format!("there is no product `{name}` here")))?;
+        .ok_or_else(|| HostError::unavailable(format!("there is no product `{name}` here")))?
+        .open()?;
     let arrays = opened
         .arrays
         .iter()
@@ -278,4 +314,68 @@ impl<T: Element> Bytes for Lent<'_, T> {
 
 fn failed(error: CacheError) -> HostError {
     HostError::failed(reasons(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use serde_json::json;
+    use waycairn_cache::{Cache, Implementation, Recipe};
+
+    use super::*;
+
+    const TYPES: [DType; 9] = [
+        DType::F32,
+        DType::F64,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U32,
+        DType::U64,
+        DType::Bool,
+        DType::BF16,
+    ];
+
+    fn build(builder: &Builder<'_>, truth: u8) -> Result<(), CacheError> {
+        for dtype in TYPES {
+            let mut lent = array(builder, dtype.name(), dtype, &[2]).unwrap();
+            let bytes = lent.bytes();
+            assert_eq!(bytes, vec![0; 2 * dtype.size().unwrap()]);
+            assert!(bytes.as_ptr().addr().is_multiple_of(dtype.size().unwrap()));
+            bytes[0] = if dtype == DType::Bool { truth } else { 7 };
+        }
+        for dtype in [DType::F16, DType::I8, DType::I16, DType::U16, DType::Other] {
+            let error = array(builder, "other", dtype, &[2]).err().unwrap();
+            assert!(error.message().contains("u64, bool or bf16, and `other` is"), "{error}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn arrays_of_every_type_are_lent_and_read_and_truth_values_are_checked() {
+        let root = tempfile::tempdir().unwrap();
+        waycairn_durable::ensure_format(root.path()).unwrap();
+        let cache = Cache::open(root.path()).unwrap();
+        let recipe = Recipe::new("arrays", "gpt", &json!({}), Implementation::new(1)).unwrap();
+        for wrong in [2, 255] {
+            let error = cache.get_or_build(&recipe, wrong, build).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("`bool.npy` of truth values has the byte {wrong} at element 0")),
+                "{error}"
+            );
+        }
+        let built = cache.get_or_build(&recipe, 1, build).unwrap();
+        let shelved = Shelved::new(|| Ok(built.artifact.clone()));
+        let shelf = BTreeMap::from([("arrays".to_owned(), shelved)]);
+        assert!(shown(&shelf, "other").unwrap_err().message().contains("no product `other` here"));
+        let data = shown(&shelf, "arrays").unwrap();
+        assert_eq!(data.arrays.len(), TYPES.len());
+        for view in data.arrays {
+            let mut expected = vec![0; 2 * view.dtype().size().unwrap()];
+            expected[0] = if view.dtype() == DType::Bool { 1 } else { 7 };
+            assert_eq!((view.name(), view.bytes()), (view.dtype().name(), &expected[..]));
+        }
+        assert!(built.artifact.array::<bool>("bool").unwrap().values()[0]);
+    }
 }
