@@ -108,5 +108,5 @@ pub use manifest::Member;
 pub use pins::{Pin, Pins};
 pub use recipe::{Backend, Recipe};
 pub use value::{ValueError, to_value};
-pub use verify::{Failure, VerifyReport};
+pub use verify::{Checking, Failure, VerifyReport};
 pub use why::{Change, Nearest, Why};

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 use serde::Serialize;
-use waycairn_durable::{Digest, FileMap};
+use waycairn_durable::{Digest, FileMap, Hasher, open_file};
 
 use crate::cache::Cache;
 use crate::layout::{EntryName, MANIFEST};
@@ -28,6 +29,19 @@ pub struct VerifyReport {
     pub failures: Vec<Failure>,
     /// What lies there, never counts and is no damage: its path in the root.
     pub litter: Vec<PathBuf>,
+}
+
+/// Says how far a deep check is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Checking {
+    /// Files that were checked.
+    pub files: u64,
+    /// Files that there are.
+    pub of_files: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Bytes that there are.
+    pub of_bytes: u64,
 }
 
 /// Is one thing that is wrong.
@@ -52,9 +66,13 @@ impl VerifyReport {
     }
 }
 
+/// Files are read in blocks of this many bytes.
+const BLOCK_BYTES: usize = 1 << 20;
+
 impl Cache {
     /// Checks every byte of every entry: digests, headers of arrays, recipes against keys, dependencies. `progress` is
-    /// called from several threads, with the bytes of each file that was checked.
+    /// called from several threads, often, and after the last file once more. Manifests are not in it: they are read
+    /// before it is known how much there is.
     ///
     /// It changes nothing, and entries may be built and collected meanwhile: what is removed while it is checked is
     /// left out.
@@ -66,7 +84,7 @@ impl Cache {
     /// # Memory
     ///
     /// The manifests of all entries, and 1 MiB a thread.
-    pub fn verify(&self, progress: impl Fn(u64) + Sync) -> Result<VerifyReport, CacheError> {
+    pub fn verify(&self, progress: impl Fn(Checking) + Sync) -> Result<VerifyReport, CacheError> {
         let listing = self.listing()?;
         let root = self.root();
         let names: Vec<&EntryName> = listing.entries().collect();
@@ -89,14 +107,21 @@ impl Cache {
         }
         report.files += files.len() as u64;
         report.bytes += files.iter().map(|(.., member)| member.bytes).sum::<u64>();
+        let (of_files, of_bytes) = (files.len() as u64, files.iter().map(|(.., member)| member.bytes).sum());
+        let (checked_files, checked_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let told = |files: u64, bytes: u64| {
+            let files = checked_files.fetch_add(files, Ordering::Relaxed) + files;
+            let bytes = checked_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            progress(Checking { files, of_files, bytes, of_bytes });
+        };
         // The longest first, one at a time, so that the last thread does not begin with it.
         files.sort_by_key(|(.., member)| std::cmp::Reverse(member.bytes));
         let failures: Vec<Failure> = files
             .into_par_iter()
             .with_max_len(1)
             .filter_map(|(one, name, member)| {
-                let damage = check_file(&one.entry.path(root).join(name), member);
-                progress(member.bytes);
+                let damage = check_file(&one.entry.path(root).join(name), member, |bytes| told(0, bytes));
+                told(1, 0);
                 damage.map(|damage| one.failure(name, damage))
             })
             .collect();
@@ -188,20 +213,39 @@ fn unlisted(folder: &Path, files: &BTreeMap<String, Member>) -> io::Result<Vec<S
 }
 
 /// Checks one file: its size, its digest, its header.
-fn check_file(path: &Path, member: &Member) -> Option<Damage> {
+fn check_file(path: &Path, member: &Member, read: impl FnMut(u64)) -> Option<Damage> {
     match hit::check_size(path, member) {
         Ok(None) => {}
         Ok(damage) => return damage,
         Err(error) => return Some(Damage::Unreadable { reason: error.to_string() }),
     }
-    match Digest::of_file(path) {
+    match digest(path, read) {
         Ok(found) if found == member.sha256 => {}
         Ok(found) => return Some(Damage::Digest { expected: member.sha256, found }),
-        Err(error) => return Some(Damage::Unreadable { reason: error.source.to_string() }),
+        Err(error) => return Some(Damage::Unreadable { reason: error.to_string() }),
     }
     let (Some(dtype), Some(shape)) = (member.dtype, &member.shape) else { return None };
     match FileMap::open(path) {
         Ok(map) => npy::check(&map, dtype, shape).err().map(|reason| Damage::Array { reason }),
         Err(error) => Some(Damage::Unreadable { reason: error.to_string() }),
+    }
+}
+
+/// The digest of a file; says after each block how many bytes it had: a file may take minutes.
+fn digest(path: &Path, mut read: impl FnMut(u64)) -> io::Result<Digest> {
+    let mut file = open_file(path)?;
+    let length = usize::try_from(file.metadata()?.len()).unwrap_or(BLOCK_BYTES);
+    let mut block = vec![0; length.saturating_add(1).min(BLOCK_BYTES)];
+    let mut hasher = Hasher::new();
+    loop {
+        match file.read(&mut block) {
+            Ok(0) => return Ok(hasher.finish()),
+            Ok(count) => {
+                hasher.update(&block[..count]);
+                read(count as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }

@@ -131,7 +131,16 @@ fn cache_case_02_what_was_written_comes_back_and_damage_is_found() {
         assert!(error.contains("has no member `other.npy`; it has `about.json`, `streamed.npy`"), "{error}");
         assert!(matches!(artifact.json::<u8>("about"), Err(CacheError::Decode { .. })));
     }
-    assert!(cache.verify(|_| ()).unwrap().failures.is_empty());
+    let told = std::sync::Mutex::new(Vec::new());
+    let report = cache.verify(|checking| told.lock().unwrap().push(checking)).unwrap();
+    assert!(report.failures.is_empty());
+    let told = told.into_inner().unwrap();
+    let artifact = cache.artifact(&recipe(3).entry().unwrap()).unwrap();
+    let (files, bytes) = (artifact.files().len() as u64, artifact.bytes());
+    assert!(told.iter().all(|checking| (checking.of_files, checking.of_bytes) == (files, bytes)));
+    assert!(told.iter().any(|checking| checking.files == 0 && checking.bytes > 0), "before a file is done");
+    assert!(told.iter().any(|checking| checking.files == files), "{told:?}");
+    assert_eq!(told.iter().map(|checking| checking.bytes).max(), Some(bytes));
 
     // The last byte of a file: the fast check does not see it, the deep one does.
     let path = cache.artifact(&recipe(3).entry().unwrap()).unwrap().file("values.npy").unwrap();

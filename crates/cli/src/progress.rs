@@ -1,4 +1,4 @@
-//! What is seen while a model is trained: one line that moves on a terminal, plain lines elsewhere.
+//! What is seen during long work, a training for one: one line that moves on a terminal, plain lines elsewhere.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
@@ -64,6 +64,74 @@ pub(crate) struct Seen {
     pub(crate) validation: Option<(u64, f64)>,
 }
 
+/// How far some work is that counts its steps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work<'a> {
+    /// What is done: `building position_losses`. Another one begins anew.
+    pub(crate) label: &'a str,
+    /// What is counted, and how it is written.
+    pub(crate) unit: Unit<'a>,
+    /// How much is done.
+    pub(crate) done: u64,
+    /// Of how much; 0 where that is not known.
+    pub(crate) total: u64,
+    /// What else is to be said.
+    pub(crate) more: Option<&'a str>,
+}
+
+/// What work counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Unit<'a> {
+    /// Steps, in the words of whoever does them.
+    Named(&'a str),
+    /// Bytes.
+    Bytes,
+}
+
+impl Work<'_> {
+    /// The count: `16/40 rows`.
+    fn count(&self) -> String {
+        let written = |count: u64| match self.unit {
+            Unit::Named(_) => grouped(count),
+            Unit::Bytes => number::bytes(count),
+        };
+        let of = if self.total > 0 { format!("/{}", written(self.total)) } else { String::new() };
+        let name = match self.unit {
+            Unit::Named(name) if !name.is_empty() => format!(" {}", printable(name)),
+            _ => String::new(),
+        };
+        let more = self.more.map(|more| format!(", {more}")).unwrap_or_default();
+        format!("{}{of}{name}{more}", written(self.done))
+    }
+
+    /// Rate and time left, since `first` was done `elapsed` ago; nothing before something was done.
+    fn pace(&self, first: u64, elapsed: Duration) -> String {
+        let (done, seconds) = (self.done.saturating_sub(first), elapsed.as_secs_f64());
+        if done == 0 || seconds <= 0.0 {
+            return String::new();
+        }
+        let rate = done as f64 / seconds;
+        let rate_text = match self.unit {
+            Unit::Bytes => format!("{}/s", number::bytes(rate as u64)),
+            Unit::Named(_) if rate >= 100.0 => format!("{}/s", grouped(rate.round() as u64)),
+            Unit::Named(_) => format!("{rate:.1}/s"),
+        };
+        let left = self.total.saturating_sub(self.done);
+        if left == 0 {
+            return format!("  {rate_text}");
+        }
+        let span = Duration::try_from_secs_f64(left as f64 / rate).unwrap_or(Duration::MAX);
+        format!("  {rate_text}  {} left", number::span(span))
+    }
+}
+
+/// Work that is shown now.
+struct Shown {
+    label: String,
+    began: Instant,
+    first: u64,
+}
+
 /// Shows the events of a run on standard error.
 pub(crate) struct Watch {
     seen: Seen,
@@ -71,13 +139,14 @@ pub(crate) struct Watch {
     live: Option<bool>,
     bar: Option<ProgressBar>,
     last_line: Option<Instant>,
+    work: Option<Shown>,
 }
 
 impl Watch {
     /// Watches in the way that the terminal allows.
     pub(crate) fn new(terminal: &Terminal) -> Self {
         let live = terminal.live.then(|| terminal.colourful());
-        Self { seen: Seen::default(), live, bar: None, last_line: None }
+        Self { seen: Seen::default(), live, bar: None, last_line: None, work: None }
     }
 
     /// Takes the moving line away and returns what was seen last.
@@ -87,6 +156,7 @@ impl Watch {
     }
 
     fn clear(&mut self) {
+        self.work = None;
         LIVE.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -106,10 +176,36 @@ impl Watch {
     }
 
     fn begin(&mut self, done: u64, steps: u64) {
+        self.show(done, steps, "step {pos}/{len}  {msg}");
+    }
+
+    /// Shows how far some work is: a bar that moves, or now and then a line, the first one at once.
+    pub(crate) fn work(&mut self, work: &Work<'_>) {
+        if self.work.as_ref().is_none_or(|shown| shown.label != work.label) {
+            self.clear();
+            self.last_line = None;
+            self.show(work.done, work.total, "{msg}");
+            let label = work.label.to_owned();
+            self.work = Some(Shown { label, began: Instant::now(), first: work.done });
+        }
+        let Some(shown) = &self.work else { return };
+        let pace = work.pace(shown.first, shown.began.elapsed());
+        let line = format!("{}: {}{pace}", printable(work.label), work.count());
+        if let Some(bar) = &self.bar {
+            bar.set_length(work.total.max(1));
+            bar.set_position(work.done);
+            bar.set_message(line);
+        } else if self.last_line.is_none_or(|last| last.elapsed() >= PAUSE) {
+            self.last_line = Some(Instant::now());
+            self.say(&line);
+        }
+    }
+
+    fn show(&mut self, done: u64, steps: u64, text: &str) {
         let Some(colour) = self.live else { return };
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(8));
         let shades = if colour { "{bar:24.cyan/dim}" } else { "{bar:24}" };
-        let style = ProgressStyle::with_template(&format!("{shades} step {{pos}}/{{len}}  {{msg}}"));
+        let style = ProgressStyle::with_template(&format!("{shades} {text}"));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         bar.set_position(done);
         *LIVE.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
@@ -188,6 +284,23 @@ mod tests {
         for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(count), text);
         }
+    }
+
+    #[test]
+    fn work_is_told_with_rate_and_time_left() {
+        let work = |unit, done, total| Work { label: "building scores", unit, done, total, more: None };
+        let told = |work: &Work<'_>, first, seconds| {
+            format!("{}: {}{}", work.label, work.count(), work.pace(first, Duration::from_secs(seconds)))
+        };
+        let rows = Unit::Named("rows");
+        assert_eq!(told(&work(rows, 0, 40), 0, 0), "building scores: 0/40 rows");
+        assert_eq!(told(&work(rows, 16, 40), 0, 8), "building scores: 16/40 rows  2.0/s  12s left");
+        assert_eq!(told(&work(rows, 16, 40), 12, 8), "building scores: 16/40 rows  0.5/s  48s left");
+        assert_eq!(told(&work(rows, 40, 40), 0, 8), "building scores: 40/40 rows  5.0/s");
+        assert_eq!(told(&work(rows, 12_000, 0), 0, 8), "building scores: 12,000 rows  1,500/s");
+        assert_eq!(told(&work(Unit::Named(""), 3, 4), 3, 8), "building scores: 3/4");
+        let some = Work { more: Some("1 of 3 files"), ..work(Unit::Bytes, 1_000_000, 5_000_000) };
+        assert_eq!(told(&some, 0, 2), "building scores: 1.00 MB/5.00 MB, 1 of 3 files  500 kB/s  8s left");
     }
 
     #[test]

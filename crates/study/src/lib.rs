@@ -60,3 +60,4 @@ pub use restore::{Restored, RestoredArtifact, restore};
 pub use training::{Change, Configuration, Job, Runtime, TRAINING_FILE, Training};
 pub use usage::{Area, AreaUsage, EntryUsage, ProductUsage, RunUsage, Usage};
 pub use verify::{Damaged, Verification, verify};
+pub use waycairn_cache::Checking;

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use serde::Serialize;
-use waycairn_cache::{BookState, Cache};
+use waycairn_cache::{BookState, Cache, Checking};
 use waycairn_durable::{open_file, time};
 
 use crate::analyze::{AnalysisFile, AnalysisState};
@@ -38,7 +38,7 @@ pub struct Damaged {
 }
 
 /// Checks a root: digests, recipes against keys and dependencies of the cache, records of runs and what they refer to,
-/// archives of sources. With `quarantine`, damaged entries of the cache are renamed aside, so that they are built again.
+/// archives of sources. `progress` is told how far the check of the cache is, from several threads. With `quarantine`, damaged entries of the cache are renamed aside, so that they are built again.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub struct Damaged {
 pub fn verify(
     root: &Path,
     quarantine: bool,
-    progress: impl Fn(u64) + Sync,
+    progress: impl Fn(Checking) + Sync,
 ) -> Result<Verification, StudyError> {
     let cache = Cache::open(root)?;
     let report = cache.verify(progress)?;

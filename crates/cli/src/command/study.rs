@@ -18,7 +18,7 @@ use crate::error::{CliError, Exit};
 use crate::failure;
 use crate::number::{self, plural};
 use crate::output::{Destination, Shape};
-use crate::progress::Watch;
+use crate::progress::{Unit, Watch, Work};
 use crate::table::printable;
 use crate::value::Value;
 
@@ -257,6 +257,12 @@ fn observe<'w>(watch: &'w mut Watch) -> impl FnMut(&StudyEvent<'_>) + use<'w> {
                 printable(product),
                 number::span(Duration::from_secs_f64(*seconds))
             ));
+        }
+        StudyEvent::Progress { kind, name, done, total, what } => {
+            let verb = if *kind == "product" { "building" } else { "computing" };
+            let label = format!("{verb} {name}");
+            let (unit, done, total) = (Unit::Named(what), *done, *total);
+            watch.work(&Work { label: &label, unit, done, total, more: None });
         }
         StudyEvent::Notice(text) => watch.heading(&format!("note: {}", printable(text))),
         _ => {}

@@ -1,7 +1,10 @@
 //! `waycairn verify`: the deep check of a root.
 
+use std::sync::Mutex;
+
 use clap::Args;
 use serde_json::json;
+use waycairn_study::Checking;
 
 use crate::command::study::StudyPlace;
 use crate::context::Context;
@@ -9,6 +12,7 @@ use crate::error::{CliError, Exit};
 use crate::failure;
 use crate::number::{self, plural};
 use crate::output::{Shape, ShapeOutput};
+use crate::progress::{Unit, Watch, Work};
 use crate::value::Value;
 
 /// Check every byte of a study's root: the cache, the records of its runs, the archives of its sources
@@ -37,7 +41,17 @@ pub(crate) fn run(args: &VerifyArgs, context: &Context) -> Result<Exit, CliError
         return Err(CliError::new("not_found", format!("there is no folder `{}`", root.display()))
             .next("name the root with `--root`, or the settings with `--settings-dir`"));
     }
-    let found = waycairn_study::verify(&root, args.quarantine, |_| ()).map_err(failure::study)?;
+    let watch = Mutex::new(Watch::new(&context.terminal));
+    let progress = |checking: Checking| {
+        // Another thread shows it; the next block is soon there.
+        let Ok(mut watch) = watch.try_lock() else { return };
+        let files = format!("{} of {}", checking.files, plural(checking.of_files, "file"));
+        let (done, total) = (checking.bytes, checking.of_bytes);
+        watch.work(&Work { label: "checking", unit: Unit::Bytes, done, total, more: Some(&files) });
+    };
+    let found = waycairn_study::verify(&root, args.quarantine, progress).map_err(failure::study);
+    drop(watch);
+    let found = found?;
     let mut out = args.output.place.open()?;
     match args.output.format() {
         Shape::Json => out.json(&Value::from(json!(found)))?,
