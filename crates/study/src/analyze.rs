@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use waycairn_analysis_host::{AnalysisHost, ForeignAnalysis, Kind, Outputs};
-use waycairn_cache::{Artifact, CacheError, EntryName, How, Key, Lookup};
+use waycairn_cache::{EntryName, Key};
 use waycairn_dag::{Address, Node};
 use waycairn_durable::{
     Digest, Durability, create_dir_all, delete_aside, is_temporary, read_file, rename, set_aside,
@@ -19,12 +19,13 @@ use waycairn_store::{ObjectStore, StoreOptions};
 
 use crate::analysis::AnalysisSettings;
 use crate::error::StudyError;
-use crate::graph::{Graph, NeededProduct};
+use crate::graph::Graph;
 use crate::launch::{Launch, ProductReport, StudyEvent};
-use crate::making::{self, Observer, Shelf, Shelved, StudyNode};
+use crate::making::{Shelved, StudyNode};
 use crate::model::MODEL;
 use crate::plan::{PlannedRun, chain, reasons};
 use crate::record::{self, ANALYSIS, ARTIFACTS, ArtifactsFile, METRICS, RECORD_VERSION, Reference};
+use crate::supply::Supply;
 
 /// The state of a run's analysis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -120,15 +121,18 @@ impl Launch<'_> {
                 self.compute(settings, graph, run, host, &file, &node, observe)
             })?
         });
+        let result = result.and_then(|computed| {
+            file.results = computed.results;
+            file.products = computed.products;
+            computed.failed.map_or(Ok(()), Err)
+        });
         match result {
-            Ok((products, results)) => {
-                file.results = results;
-                file.products.clone_from(&products);
+            Ok(()) => {
                 file.state = AnalysisState::Complete;
                 file.ended = Some(time::rfc3339_micros(time::now_nanos()));
                 self.refer(&folder, run, graph)?;
                 record::write(&folder.join(ANALYSIS), &file)?;
-                Ok(products)
+                Ok(file.products)
             }
             Err(error @ StudyError::Stopped { .. }) => Err(error),
             Err(error) => {
@@ -166,7 +170,7 @@ impl Launch<'_> {
         there: &AnalysisFile,
         node: &Node,
         observe: &mut dyn FnMut(&StudyEvent<'_>),
-    ) -> Result<(Vec<ProductReport>, BTreeMap<String, ResultOf>), StudyError> {
+    ) -> Result<Computed, StudyError> {
         let observe = RefCell::new(observe);
         let observer = |event: &StudyEvent<'_>| {
             // Whoever is told something tells nothing meanwhile.
@@ -192,36 +196,11 @@ impl Launch<'_> {
                 _ => wanted.push(analysis),
             }
         }
-        let mut making =
-            Products { launch: self, graph, node: host, observer: &observer, made: BTreeMap::new() };
+        let mut supply = Supply::new(self, graph, host, &observer);
         for product in wanted.iter().flat_map(|analysis| &analysis.declaration().needs.products) {
-            making.ensure(product)?;
+            supply.ensure(product)?;
         }
-        // A launch is whole only if every product of its plan is there, also one that nothing is computed from now: the
-        // history names them all, and the next analysis is to find them. A damaged one that nothing needs is in nobody's
-        // way; whoever reads it is told.
-        for needed in &graph.products {
-            let name = &needed.recipe.product;
-            if making.made.contains_key(name) {
-                continue;
-            }
-            if let Some(report) = self.unneeded(needed) {
-                making.made.insert(name.clone(), Made { report, artifact: None });
-            } else {
-                making.ensure(name)?;
-            }
-        }
-        let made = making.made;
-        let products: Vec<ProductReport> = graph
-            .products
-            .iter()
-            .filter_map(|needed| Some(made.get(&needed.recipe.product)?.report.clone()))
-            .collect();
-        let mut shelf: Shelf<'_> = made
-            .values()
-            .filter_map(|made| Some((made.report.product.clone(), made.artifact.clone()?)))
-            .map(|(name, artifact)| (name, Shelved::new(move || Ok(artifact.clone()))))
-            .collect();
+        let mut shelf = supply.shelf();
         shelf.insert(MODEL.to_owned(), Shelved::new(|| self.cache.artifact_of_key(MODEL, &run.key)));
         let mut attached = Vec::new();
         for analysis in wanted {
@@ -265,19 +244,8 @@ impl Launch<'_> {
             store.close()?;
         }
         staged.swap(&folder)?;
-        Ok((products, results))
-    }
-
-    /// What a launch tells of a product that nothing is computed from, if it need not be built.
-    fn unneeded(&self, needed: &NeededProduct<'_>) -> Option<ProductReport> {
-        match self.cache.get(&needed.recipe) {
-            Ok(Lookup::Hit(artifact)) => Some(needed.report("hit", artifact.bytes(), 0.0)),
-            Err(error @ CacheError::Damaged { .. }) => {
-                tracing::warn!("{}; nothing needs it now", reasons(&error));
-                Some(needed.report("damaged", 0, 0.0))
-            }
-            _ => None,
-        }
+        let failed = supply.rest().err();
+        Ok(Computed { products: supply.reports(), results, failed })
     }
 
     /// Names the products in `artifacts.json`.
@@ -299,56 +267,12 @@ impl Launch<'_> {
     }
 }
 
-/// The products of one run, found or built as they are needed.
-struct Products<'a> {
-    launch: &'a Launch<'a>,
-    graph: &'a Graph<'a>,
-    node: &'a dyn AnalysisHost,
-    observer: Observer<'a>,
-    made: BTreeMap<String, Made>,
-}
-
-/// One product of a run.
-struct Made {
-    report: ProductReport,
-    /// Nothing where it is not needed.
-    artifact: Option<Artifact>,
-}
-
-impl Products<'_> {
-    /// Finds or builds a product; what it depends on before it, and only where it is to be built.
-    fn ensure(&mut self, name: &str) -> Result<(), StudyError> {
-        let graph = self.graph;
-        let named = |needed: &&NeededProduct<'_>| needed.recipe.product == name;
-        // The model is no product of the graph.
-        let Some(needed) = graph.products.iter().find(named).filter(|_| !self.made.contains_key(name)) else {
-            return Ok(());
-        };
-        if self.launch.stop.is_requested() {
-            return Err(StudyError::Stopped { done: 0, of: 1 });
-        }
-        if let Lookup::Miss(_) = self.launch.cache.get(&needed.recipe)? {
-            // The graph has no circle.
-            for dependency in &needed.product.declaration().products {
-                self.ensure(dependency)?;
-            }
-        }
-        let begin = Instant::now();
-        let (product, stop) = (needed.product, self.launch.stop);
-        let context = making::Context { product, node: self.node, stop, observer: self.observer };
-        let built = self.launch.cache.get_or_build(&needed.recipe, context, making::build)?;
-        let status = if built.how == How::Hit { "hit" } else { "built" };
-        let seconds = begin.elapsed().as_secs_f64();
-        if status == "built" {
-            (self.observer)(&StudyEvent::Product { product: name, seconds });
-        }
-        let made = Made {
-            report: needed.report(status, built.artifact.bytes(), seconds),
-            artifact: Some(built.artifact),
-        };
-        self.made.insert(name.to_owned(), made);
-        Ok(())
-    }
+/// What the analyses of one run brought.
+struct Computed {
+    products: Vec<ProductReport>,
+    results: BTreeMap<String, ResultOf>,
+    /// Why a product that none of them needed is not there.
+    failed: Option<StudyError>,
 }
 
 impl AnalysisFile {

@@ -39,6 +39,7 @@ mod removal;
 mod restore;
 mod settle;
 mod source;
+mod supply;
 mod training;
 mod tree;
 mod usage;
