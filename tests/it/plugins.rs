@@ -80,3 +80,19 @@ fn of_equal_libraries_the_first_in_the_order_is_run() {
         "a folder that was named must be there: {absent}"
     );
 }
+
+#[test]
+fn what_plugins_may_call_is_listed_and_what_they_lack_is_told_before_they_run() {
+    let root = Root::new(program());
+    let listed = root.json(&["plugins", "--functions"]);
+    let names: Vec<&Value> = listed.as_array().expect("rows").iter().map(|row| &row["function"]).collect();
+    assert_eq!(names, ["loss", "head"]);
+    assert_eq!(listed[1]["outputs"], "logits: float32 [rows, time, vocabulary]");
+    let table = root.run(&["plugins", "--functions"]);
+    assert!(table.out.contains("stream: float32 [rows, time, width]"), "{table}");
+
+    root.json(&["train", "--preset", "tiny", "--steps", "1", "--set", "model.width=8"]);
+    let library = plugin("hostile").display().to_string();
+    let run = root.run(&["analyze", "--plugin", &library, "--analysis", "caller", "--latest"]);
+    run.fails_with(1, &["it needs the function `double` of the experiment, which has `loss`, `head`"]);
+}

@@ -82,12 +82,16 @@ impl FakeHost {
 
 /// A study with one product and one function.
 pub struct Study {
+    pub functions: Vec<String>,
     scores: Vec<u8>,
 }
 
 impl Study {
     pub fn new() -> Self {
-        Self { scores: [10.0_f64, 20.0].iter().flat_map(|value| value.to_le_bytes()).collect() }
+        Self {
+            functions: vec!["double".to_owned()],
+            scores: [10.0_f64, 20.0].iter().flat_map(|value| value.to_le_bytes()).collect(),
+        }
     }
 }
 
@@ -121,6 +125,10 @@ impl AnalysisHost for Node<'_> {
             }
             _ => Err(HostError::unavailable(format!("this experiment has no function `{function}`"))),
         }
+    }
+
+    fn functions(&self) -> Option<Vec<String>> {
+        self.study.as_ref().map(|study| study.functions.clone())
     }
 
     fn study(&self) -> Value {

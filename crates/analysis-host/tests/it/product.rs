@@ -401,6 +401,21 @@ fn a_metric_answers_one_value_with_what_the_study_gave() {
 }
 
 #[test]
+fn an_analysis_that_needs_a_function_is_not_called_where_the_experiment_lacks_it() {
+    let caller = analysis(&hostile(), "caller");
+    let run =
+        |study: Study| FakeHost::new(Temper::Good).with_study(study, |host| caller.run(host, &Value::Null));
+    assert_eq!(run(Study::new()).unwrap().metric, Some(json!("doubled")));
+    let mut lacking = Study::new();
+    lacking.functions = vec!["loss".to_owned()];
+    let error = run(lacking).unwrap_err().to_string();
+    assert!(error.ends_with("it needs the function `double` of the experiment, which has `loss`"), "{error}");
+    // Where a host does not know before the call, the call tells.
+    let error = FakeHost::new(Temper::Good).with(|host| caller.run(host, &Value::Null)).unwrap_err();
+    assert!(error.to_string().contains("no function `double`"), "{error}");
+}
+
+#[test]
 fn a_metric_or_a_plot_that_answers_nothing_is_an_error() {
     let refused = |name: &str, mode: &str| {
         let error = studied(name, mode).unwrap_err();
