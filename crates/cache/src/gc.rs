@@ -9,8 +9,13 @@ use serde::Serialize;
 use waycairn_durable::{FileLock, delete_aside, fault, is_temporary, set_aside, sync_folder, time};
 
 use crate::cache::Cache;
+use crate::layout::MANIFEST;
 use crate::listing::{Kind, Listed, Listing};
-use crate::{CacheError, EntryName, History, Pins};
+use crate::manifest::Manifest;
+use crate::{CacheError, EntryName, History, Key, Pins};
+
+/// How long a chain of entries that are built from each other is told apart.
+const MAX_GENERATIONS: usize = 100;
 
 /// Says what a collection spares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,25 +196,27 @@ impl GcPlan {
     /// there are no locks there is none, and nothing is collected.
     ///
     /// Names go first: everything is renamed aside, the folder is synced, and then the bytes go, so a collection that
-    /// ends half-way leaves litter and no half entry. What is held meanwhile, or was changed since the plan, stays. An
-    /// error about one thing does not stop the others.
+    /// ends half-way leaves litter and no half entry. What was built from others goes before those, so none that is left
+    /// lacks one. What is held meanwhile, or was changed since the plan, stays. An error about one thing does not stop
+    /// the others.
     #[must_use]
     pub fn execute(&self, cache: &Cache, _lease: &FileLock) -> GcReport {
         let mut report =
             GcReport { doubts: self.doubts.clone(), missing: self.missing.clone(), ..GcReport::default() };
-        let mut products: BTreeMap<&Path, Vec<&Decision>> = BTreeMap::new();
+        let generations = self.generations(cache);
+        let mut products: BTreeMap<(usize, &Path), Vec<&Decision>> = BTreeMap::new();
         for decision in &self.decisions {
             match decision.verdict {
                 Verdict::Keep(_) => report.kept.add(decision),
                 Verdict::Remove(_) => {
-                    products
-                        .entry(decision.path.parent().unwrap_or(Path::new("")))
-                        .or_default()
-                        .push(decision);
+                    let generation =
+                        decision.entry.as_ref().and_then(|entry| generations.get(entry)).copied();
+                    let folder = decision.path.parent().unwrap_or(Path::new(""));
+                    products.entry((generation.unwrap_or_default(), folder)).or_default().push(decision);
                 }
             }
         }
-        for (folder, decisions) in products {
+        for ((_, folder), decisions) in products {
             let mut asides = Vec::with_capacity(decisions.len());
             for decision in decisions {
                 fault::point("cache.gc.aside");
@@ -260,6 +267,38 @@ impl GcPlan {
             tracing::warn!(doubt, "nothing was collected");
         }
         report
+    }
+
+    /// How many that are to go stand above each entry that is to go: built from it, or from what was built from it.
+    fn generations(&self, cache: &Cache) -> BTreeMap<&EntryName, usize> {
+        let going: Vec<&EntryName> = self.removals().filter_map(|decision| decision.entry.as_ref()).collect();
+        let mut generations: BTreeMap<&EntryName, usize> = going.iter().map(|&entry| (entry, 0)).collect();
+        let by_folder: BTreeMap<[u8; 16], &EntryName> =
+            going.iter().map(|&entry| (entry.folder_bytes(), entry)).collect();
+        let mut edges: Vec<(&EntryName, &EntryName)> = Vec::new();
+        for entry in going {
+            // One that cannot be read goes as it is.
+            let Ok(manifest) = Manifest::read(&entry.path(cache.root()).join(MANIFEST), entry) else {
+                continue;
+            };
+            let folders = manifest.recipe.dependencies.values().map(Key::folder_bytes);
+            edges.extend(folders.filter_map(|folder| Some((entry, *by_folder.get(&folder)?))));
+        }
+        // A key holds those that it depends on, so this ends by itself; manifests that lie may go round.
+        for _ in 0..MAX_GENERATIONS {
+            let mut lifted = false;
+            for (above, below) in &edges {
+                let generation = generations[above] + 1;
+                if generations[below] < generation {
+                    generations.insert(*below, generation);
+                    lifted = true;
+                }
+            }
+            if !lifted {
+                break;
+            }
+        }
+        generations
     }
 }
 

@@ -9,11 +9,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
-use waycairn_durable::{Digest, Durability, read_file, rename, time, write_file};
+use waycairn_durable::{Digest, Durability, is_irregular, read_file, rename, time, write_file};
 
 use crate::cache::Cache;
 use crate::listing::{Kind, Listing};
-use crate::{CacheError, EntryName, GcReport, to_value};
+use crate::{CacheError, EntryName, GcPlan, GcReport, to_value};
 
 /// How many distinct roots are kept.
 pub const HISTORY_ROOTS: usize = 3;
@@ -184,6 +184,18 @@ impl History {
         }
     }
 
+    /// Forgets the expired entries that a plan did not find: a collection that died has removed them. `true` if there
+    /// were some. A plan in doubt may have found nothing because it could not look.
+    pub fn forget_gone(&mut self, plan: &GcPlan) -> bool {
+        let before = self.expired.len();
+        if plan.doubts.is_empty() {
+            let there: BTreeSet<&EntryName> =
+                plan.decisions.iter().filter_map(|decision| decision.entry.as_ref()).collect();
+            self.expired.retain(|entry| there.contains(entry));
+        }
+        self.expired.len() < before
+    }
+
     /// All entries that some root uses.
     pub fn used(&self) -> impl Iterator<Item = &EntryName> {
         self.roots.iter().flat_map(Root::entries)
@@ -270,11 +282,12 @@ impl Cache {
 
 /// Reads a file that keeps books. One of a newer program is an error: to set it aside would be to lose it.
 pub(crate) fn read_book<T: DeserializeOwned>(path: &Path) -> Result<(Option<T>, BookState), CacheError> {
+    let garbled = |reason: String| Ok((None, BookState::Garbled { reason }));
     let bytes = match read_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, BookState::Absent)),
+        Err(error) if is_irregular(&error) => return garbled(error.to_string()),
         bytes => bytes.map_err(CacheError::io("read", path))?,
     };
-    let garbled = |reason: String| Ok((None, BookState::Garbled { reason }));
     if bytes.is_empty() {
         return garbled("it is empty".to_owned());
     }

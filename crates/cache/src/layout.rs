@@ -86,6 +86,11 @@ impl EntryName {
         text
     }
 
+    /// The half of the key that names the folder.
+    pub(crate) fn folder_bytes(&self) -> [u8; 16] {
+        self.folder
+    }
+
     /// Says whether a key is that of this entry.
     #[must_use]
     pub fn is_of(&self, key: &Key) -> bool {

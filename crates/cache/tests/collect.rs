@@ -81,6 +81,29 @@ fn cache_5_what_expired_and_was_not_collected_goes_with_the_next_collection() {
 }
 
 #[test]
+fn cache_5_what_a_collection_that_died_has_removed_is_forgotten_by_the_next_one() {
+    let (_root, cache) = cache();
+    for root in 1..=4 {
+        launch(&cache, &[root], now());
+    }
+    let mut history = cache.history(0).unwrap();
+    let entries = BTreeSet::from([entry(4)]);
+    history.record(Used { digest: Digest::of(b"5"), label: "l", group: "training", entries, now: now() });
+    cache.save_history(&history).unwrap();
+    let lease = FileLock::try_acquire(&cache.root().join("locks/lease.lock")).unwrap();
+    let plan = cache.plan_gc(&history, now(), GcPolicy::default(), None).unwrap();
+    assert_eq!(plan.execute(&cache, &lease).removed_entries, [entry(2)]);
+    // Killed before it said so.
+    let mut history = cache.history(0).unwrap();
+    assert_eq!(history.expired(), &BTreeSet::from([entry(2)]));
+    let plan = cache.plan_gc(&history, now(), GcPolicy::default(), Some("a doubt")).unwrap();
+    assert!(!history.forget_gone(&plan), "a plan in doubt knows nothing");
+    let plan = cache.plan_gc(&history, now(), GcPolicy::default(), None).unwrap();
+    assert!(history.forget_gone(&plan) && history.expired().is_empty());
+    assert!(!history.forget_gone(&plan));
+}
+
+#[test]
 fn cache_5_litter_is_spared_for_a_day_and_strangers_for_ever() {
     let (root, cache) = cache();
     launch(&cache, &[1], now());

@@ -169,3 +169,36 @@ fn what_a_pin_needs_is_kept_with_it() {
         GcPlan::compute(input).decisions.iter().map(|d| d.verdict == Verdict::Keep(Keep::Pinned)).collect();
     assert_eq!(kept, [true, true, false]);
 }
+
+#[test]
+fn cache_5_what_was_built_from_others_goes_before_them() {
+    use crate::{Cache, CacheError, Implementation, Recipe};
+    let root = tempfile::tempdir().unwrap();
+    let cache = Cache::open(root.path()).unwrap();
+    let build = |recipe: &Recipe| {
+        let built = cache.get_or_build(recipe, (), |builder, ()| builder.json("x", &1)).unwrap();
+        (built.artifact.entry().clone(), *built.artifact.key())
+    };
+    let recipe = |product: &str| Recipe::new(product, "test", &1, Implementation::new(1)).unwrap();
+    let (first, key) = build(&recipe("m"));
+    let (second, key) = build(&recipe("z").with_dependency("m", key));
+    let (third, _) = build(&recipe("a").with_dependency("z", key));
+    let (alone, _) = build(&recipe("b"));
+    // One whose manifest says nothing goes like one that was built from nothing.
+    waycairn_durable::write_file(
+        &alone.path(root.path()).join("artifact.json"),
+        b"{}",
+        waycairn_durable::Durability::Regenerable,
+    )
+    .unwrap();
+    let all = [&first, &second, &third, &alone].map(Clone::clone);
+    let history = history(&[], &all);
+    let plan = plan(&cache.listing().unwrap(), &history, NOW);
+    assert_eq!(plan.removals().count(), 4);
+    let generations = plan.generations(&cache);
+    assert_eq!([&first, &second, &third, &alone].map(|entry| generations[entry]), [2, 1, 0, 0]);
+    let lease = FileLock::try_acquire(&root.path().join("locks/lease.lock")).unwrap();
+    let report = plan.execute(&cache, &lease);
+    assert!(report.errors.is_empty() && report.removed.entries == 4, "{report:?}");
+    assert!(matches!(cache.artifact(&first), Err(CacheError::Gone { .. })));
+}
