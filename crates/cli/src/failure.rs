@@ -73,6 +73,9 @@ pub(crate) fn study(error: StudyError) -> CliError {
         StudyError::Unlockable { .. } => {
             CliError::of("lock", error).next("try again, or remove by hand what `waycairn gc --dry-run` lists")
         }
+        StudyError::InTheWay { .. } => {
+            CliError::of("root", error).next("move it away, or name another output; nothing was written")
+        }
         StudyError::Left { .. } => CliError::of("runs", error).next("run the same command again"),
         StudyError::Products { .. } => CliError::of("products", error)
             .default_next("correct settings_analysis.toml, or the plugin; `waycairn plugins` lists what is found"),

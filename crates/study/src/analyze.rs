@@ -2,19 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use waycairn_analysis_host::{AnalysisHost, ForeignAnalysis, Kind, Outputs};
+use serde_json::{Value, json};
+use waycairn_analysis_host::{AnalysisHost, ForeignAnalysis};
 use waycairn_cache::{EntryName, Key};
 use waycairn_dag::{Address, Node};
-use waycairn_durable::{
-    Digest, Durability, create_dir_all, delete_aside, is_temporary, read_file, rename, set_aside,
-    sync_folder, time, write_file,
-};
+use waycairn_durable::{Digest, read_file, time};
 use waycairn_store::{ObjectStore, StoreOptions};
 
 use crate::analysis::AnalysisSettings;
@@ -25,6 +21,7 @@ use crate::making::{Shelved, StudyNode};
 use crate::model::MODEL;
 use crate::plan::{PlannedRun, chain, reasons};
 use crate::record::{self, ANALYSIS, ARTIFACTS, ArtifactsFile, METRICS, RECORD_VERSION, Reference};
+use crate::results::{self, Staged, metrics_text};
 use crate::supply::Supply;
 
 /// The state of a run's analysis.
@@ -98,6 +95,7 @@ impl Launch<'_> {
         let there_all =
             || -> Option<Vec<_>> { graph.products.iter().map(|needed| self.unneeded(needed)).collect() };
         if done && let Some(products) = there_all() {
+            self.refer(&folder, run, graph)?;
             return Ok(products);
         }
 
@@ -291,6 +289,10 @@ impl AnalysisFile {
     pub(crate) fn faults(&self, folder: &Path) -> Vec<(String, String)> {
         let mut faults = Vec::new();
         for (file, digest) in self.results.values().flat_map(|result| &result.files) {
+            if !results::is_result(file) {
+                faults.push((ANALYSIS.to_owned(), format!("it names `{file}`, which is no result of a run")));
+                continue;
+            }
             match read_file(&folder.join(file)) {
                 Ok(bytes) if Digest::of(&bytes) == *digest => {}
                 Ok(_) => faults.push((file.clone(), "its bytes have another digest".to_owned())),
@@ -342,115 +344,4 @@ pub(crate) fn fingerprint(
         "model": keys.get(MODEL).map(|key| key.digest().to_string()),
     });
     Ok(Digest::of(follows.to_string().as_bytes()))
-}
-
-/// All metrics of a folder as one text.
-fn metrics_text(folder: &Path, results: &BTreeMap<String, ResultOf>) -> Result<String, StudyError> {
-    let mut all = Map::new();
-    for (name, result) in results.iter().filter(|(_, result)| result.kind == "metric") {
-        for file in result.files.keys() {
-            let path = folder.join(file);
-            let io = |source| StudyError::Io { operation: "read", path: path.clone(), source };
-            let damaged = |error: serde_json::Error| StudyError::Damaged {
-                path: path.clone(),
-                what: error.to_string(),
-            };
-            let value: Value = serde_json::from_slice(&read_file(&path).map_err(io)?).map_err(damaged)?;
-            all.insert(name.clone(), value);
-        }
-    }
-    Ok(format!("{:#}\n", Value::Object(all)))
-}
-
-/// New results beside the old ones.
-struct Staged {
-    folder: std::path::PathBuf,
-}
-
-impl Staged {
-    fn new(run: &Path) -> Result<Self, StudyError> {
-        // The run is claimed, so what is hidden in its folder was left by a process that died.
-        for entry in fs::read_dir(run).into_iter().flatten().flatten() {
-            if is_temporary(&entry.file_name()) {
-                delete_aside(&entry.path())?;
-            }
-        }
-        let folder = run.join(format!(".tmp-{}-results", std::process::id()));
-        for results in ["metrics", "plots"] {
-            create_dir_all(&folder.join(results))?;
-        }
-        Ok(Self { folder })
-    }
-
-    /// Keeps files of an earlier analysis; `false` where one of them is gone, or is another one.
-    fn keep(&self, run: &Path, files: &BTreeMap<String, Digest>) -> Result<bool, StudyError> {
-        for (file, digest) in files {
-            match read_file(&run.join(file)) {
-                Ok(bytes) if Digest::of(&bytes) == *digest => self.put(file, &bytes)?,
-                _ => return Ok(false),
-            }
-        }
-        Ok(true)
-    }
-
-    fn put(&self, file: &str, bytes: &[u8]) -> Result<(), StudyError> {
-        let path = self.folder.join(file);
-        if let Some(parent) = path.parent() {
-            create_dir_all(parent)?;
-        }
-        Ok(write_file(&path, bytes, Durability::State)?)
-    }
-
-    /// Writes what one analysis emitted; returns the files, from the run's folder.
-    fn write(
-        &self,
-        name: &str,
-        kind: Kind,
-        outputs: &Outputs,
-    ) -> Result<BTreeMap<String, Digest>, StudyError> {
-        let mut files = BTreeMap::new();
-        let mut put = |file: String, bytes: &[u8]| -> Result<(), StudyError> {
-            self.put(&file, bytes)?;
-            files.insert(file, Digest::of(bytes));
-            Ok(())
-        };
-        if kind == Kind::Metric {
-            let value = outputs.metric.clone().unwrap_or(Value::Null);
-            put(format!("metrics/{name}.json"), format!("{value:#}\n").as_bytes())?;
-        } else {
-            for (figure, _, bytes) in &outputs.files {
-                put(format!("plots/{name}/{figure}"), bytes)?;
-            }
-        }
-        Ok(files)
-    }
-
-    /// Writes all metrics into one file.
-    fn metrics(&self, results: &BTreeMap<String, ResultOf>) -> Result<(), StudyError> {
-        self.put(METRICS, metrics_text(&self.folder, results)?.as_bytes())
-    }
-
-    /// Puts the new results in the place of the old ones.
-    fn swap(&self, run: &Path) -> Result<(), StudyError> {
-        let mut asides = Vec::new();
-        for results in ["metrics", "plots"] {
-            asides.extend(set_aside(&run.join(results))?);
-            rename(&self.folder.join(results), &run.join(results))?;
-        }
-        rename(&self.folder.join(METRICS), &run.join(METRICS))?;
-        sync_folder(run)?;
-        for aside in asides {
-            delete_aside(&aside)?;
-        }
-        Ok(delete_aside(&self.folder)?)
-    }
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        // After a swap there is nothing; after an error it is of no use.
-        if self.folder.exists() {
-            drop(delete_aside(&self.folder));
-        }
-    }
 }

@@ -31,7 +31,7 @@ pub fn collect(root: &Path) -> Result<GcReport, StudyError> {
     let mut history = cache.history(now)?;
     let plan = cache.plan_gc(&history, now, GcPolicy::default(), None)?;
     let report = plan.execute(&cache, &alone.lock);
-    if !report.removed_entries.is_empty() {
+    if history.forget_gone(&plan) || !report.removed_entries.is_empty() {
         history.collected(&report);
         cache.save_history(&history)?;
     }

@@ -251,6 +251,12 @@ pub enum StudyError {
         /// What is wrong.
         what: String,
     },
+    /// A folder has the name of a file of the root.
+    #[error("`{}` is a folder, and a launch keeps a copy of its settings there", path.display())]
+    InTheWay {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The cache.
     #[error(transparent)]
     Cache(#[from] CacheError),

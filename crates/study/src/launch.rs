@@ -21,12 +21,14 @@ use crate::analysis::{ANALYSIS_FILE, AnalysisSettings};
 use crate::error::StudyError;
 use crate::graph::Graph;
 use crate::lease::Lease;
+use crate::litter;
 use crate::model::{self, MODEL};
 use crate::plan::{Plan, PlannedRun, ProductState, chain, reasons};
 use crate::record::{
     self, ANALYSIS, ARTIFACTS, ArtifactsFile, METRICS, Outside, RECORD_VERSION, RUN, Reference, RunFile,
     RunState, STATUS, StatusFile,
 };
+use crate::results;
 use crate::settle;
 use crate::source;
 use crate::training::{TRAINING_FILE, Training, identity};
@@ -235,6 +237,7 @@ pub fn launch(
         Some(analysis) => plan.graphs(analysis, training)?,
         None => Vec::new(),
     };
+    settle::check(&training.output)?;
     ensure_format(&training.output).map_err(waycairn_train::TrainError::from)?;
     waycairn_train::use_threads(training.runtime.threads)?;
     let lease = Lease::join(&training.output, stages.digest(&plan), announce)?;
@@ -500,10 +503,13 @@ impl Launch<'_> {
         }
         let there = record::read::<RunFile>(&folder.join(RUN)).ok().flatten();
         match there {
-            // The folder's name says all that decides the result, so what is there is this run.
-            Some(there) if there.node == node => {}
-            Some(there) => record::write(&folder.join(RUN), &RunFile { node, ..there })?,
-            None => {
+            // The folder's name says all that decides the result, so what is there is this run, unless it was changed.
+            Some(there) if there.faults(self.training.output(), &run.job.folder).is_empty() => {
+                if there.node != node {
+                    record::write(&folder.join(RUN), &RunFile { node, ..there })?;
+                }
+            }
+            _ => {
                 let trained = self.of_model(run, artifact)?;
                 record::write(&folder.join(RUN), &RunFile { node, ..self.run_file(run, trained) })?;
             }
@@ -621,9 +627,11 @@ impl Launch<'_> {
 /// Removes what an analysis left in the folder of a run: first what says that there is one.
 pub(crate) fn start_over(folder: &Path) -> Result<(), StudyError> {
     for file in [ANALYSIS, METRICS] {
+        litter::clear_file(&folder.join(file))?;
         remove_file(&folder.join(file))?;
     }
-    for results in ["metrics", "plots"] {
+    for results in results::FOLDERS {
+        litter::clear_folder(&folder.join(results))?;
         remove_dir_all(&folder.join(results))?;
     }
     Ok(())

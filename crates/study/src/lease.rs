@@ -18,10 +18,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use waycairn_durable::{
-    Digest, Durability, FileLock, Holder, LockError, create_dir_all, read_file, remove_file, write_file,
+    Digest, Durability, FileLock, Holder, LockError, create_dir_all, is_irregular, read_file, remove_file,
+    write_file,
 };
 
 use crate::error::StudyError;
+use crate::litter;
 
 /// How long a launch waits for another that looks at the workers, or collects.
 const WAIT: Duration = Duration::from_secs(600);
@@ -251,6 +253,7 @@ fn read(locks: &Path, number: u32) -> Result<Said, StudyError> {
     let path = worker_file(locks, number);
     match read_file(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Said::Nothing),
+        Err(error) if is_irregular(&error) => Ok(Said::Garbled),
         Err(source) => Err(StudyError::Io { operation: "read", path, source }),
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).map_or(Said::Garbled, Said::Worker)),
     }
@@ -259,6 +262,7 @@ fn read(locks: &Path, number: u32) -> Result<Said, StudyError> {
 fn write(locks: &Path, number: u32, worker: &Worker) -> Result<(), StudyError> {
     let text = serde_json::to_string(worker)
         .map_err(|error| StudyError::Damaged { path: worker_file(locks, number), what: error.to_string() })?;
+    litter::clear_file(&worker_file(locks, number))?;
     Ok(write_file(&worker_file(locks, number), text.as_bytes(), Durability::Regenerable)?)
 }
 

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use waycairn_cache::{Backend, EntryName, to_value};
-use waycairn_durable::{Digest, Durability, read_file, write_file};
+use waycairn_cache::{Backend, EntryName, Key, to_value};
+use waycairn_durable::{Digest, Durability, is_irregular, read_file, write_file};
 
 use crate::error::StudyError;
+use crate::litter;
+use crate::source::is_archive;
 use crate::training::Change;
 
 /// The version of the files of a run.
@@ -56,6 +58,22 @@ pub struct RunFile {
     pub backend: Backend,
     /// When the launch that trained it began: RFC 3339, UTC.
     pub started: String,
+}
+
+impl RunFile {
+    /// What in it contradicts the root that it is in.
+    pub(crate) fn faults(&self, root: &Path, folder: &Path) -> Vec<String> {
+        let mut faults = Vec::new();
+        if Path::new("runs").join(&self.id) != folder {
+            faults.push(format!("it is that of the run `{}`", self.id));
+        }
+        if !is_archive(&self.source) {
+            faults.push(format!("it names `{}`, which is no archive of sources", self.source));
+        } else if !root.join(&self.source).is_file() {
+            faults.push(format!("it names the archive `{}`, which is not there", self.source));
+        }
+        faults
+    }
 }
 
 /// What decides a result and is in no archive.
@@ -121,8 +139,20 @@ pub struct Reference {
 }
 
 impl Reference {
-    pub(crate) fn new(entry: &EntryName, key: &waycairn_cache::Key) -> Self {
+    pub(crate) fn new(entry: &EntryName, key: &Key) -> Self {
         Self { key: key.digest().to_string(), path: entry_path(entry) }
+    }
+
+    /// The entry of a product, if key and path say the same; else what is wrong.
+    pub(crate) fn entry(&self, product: &str) -> Result<(EntryName, Key), String> {
+        let digest: Digest = self.key.parse().map_err(|_| format!("`{}` is no key", self.key))?;
+        let key = Key::from_digest(digest);
+        let entry = EntryName::new(product, &key).map_err(|error| error.to_string())?;
+        let path = entry_path(&entry);
+        if path != self.path {
+            return Err(format!("its `{product}` is `{}`, and its key is that of `{path}`", self.path));
+        }
+        Ok((entry, key))
     }
 }
 
@@ -135,6 +165,7 @@ pub(crate) fn entry_path(entry: &EntryName) -> String {
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), StudyError> {
     let value = to_value(value)
         .map_err(|error| StudyError::Damaged { path: path.to_owned(), what: error.to_string() })?;
+    litter::clear_file(path)?;
     Ok(write_file(path, format!("{value:#}\n").as_bytes(), Durability::State)?)
 }
 
@@ -158,6 +189,9 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StudyE
 fn read_plain(path: &Path) -> Result<Option<Value>, StudyError> {
     let bytes = match read_file(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if is_irregular(&error) => {
+            return Err(StudyError::Damaged { path: path.to_owned(), what: error.to_string() });
+        }
         bytes => {
             bytes.map_err(|source| StudyError::Io { operation: "read", path: path.to_owned(), source })?
         }

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use waycairn_analysis_host::HostError;
-use waycairn_cache::{Cache, Key, Member};
+use waycairn_cache::{Cache, Member};
 use waycairn_dag::Address;
-use waycairn_durable::Digest;
 use waycairn_train::{Experiments, at_node};
 
 use crate::error::StudyError;
@@ -67,9 +66,8 @@ pub fn restore(
     for (product, reference) in &run.artifacts.artifacts {
         let damaged =
             |what: String| StudyError::Damaged { path: root.join(&run.folder).join(record::ARTIFACTS), what };
-        let digest: Digest =
-            reference.key.parse().map_err(|_| damaged(format!("`{}` is no key", reference.key)))?;
-        let artifact = cache.artifact_of_key(product, &Key::from_digest(digest))?;
+        let (_, key) = reference.entry(product).map_err(damaged)?;
+        let artifact = cache.artifact_of_key(product, &key)?;
         artifacts.push(RestoredArtifact {
             product: product.clone(),
             key: reference.key.clone(),

@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use waycairn_cache::{EntryName, GcPolicy, Lookup, Tally, Used};
 use waycairn_durable::{
-    Durability, Size, create_dir_all, delete_aside, is_temporary, set_aside, sync_folder, time, write_file,
+    Durability, Size, create_dir_all, delete_aside, read_file, set_aside, sync_folder, time, write_file,
 };
 
 use crate::analysis::ANALYSIS_FILE;
 use crate::analyze::AnalysisFile;
 use crate::error::StudyError;
-
 use crate::launch::{Cleaned, Launch, Stages, start_over};
 use crate::lease::Alone;
+use crate::litter;
 use crate::plan::Plan;
 use crate::record::{self, RecordedRun, RunState, folders};
 use crate::source;
@@ -92,6 +92,7 @@ pub(crate) fn settle(launch: &Launch<'_>, plan: &Plan, alone: &Alone) -> Result<
     }
     let mut clean_up = CleanUp::default();
     clean_up.add(other_runs(root, plan)?);
+    litter::reap(root, now);
     if !matches!(launch.stages, Stages::Analyze(_)) {
         copy(&root.join(TRAINING_FILE), training.document.text.as_bytes())?;
     }
@@ -100,6 +101,9 @@ pub(crate) fn settle(launch: &Launch<'_>, plan: &Plan, alone: &Alone) -> Result<
     }
     let planned = cache.plan_gc(&history, now, GcPolicy::default(), None)?;
     let (mut kept, _) = planned.tally();
+    if history.forget_gone(&planned) {
+        cache.save_history(&history)?;
+    }
     if planned.removals().next().is_some() {
         let report = planned.execute(cache, &alone.lock);
         clean_up.removed.extend(report.removed_entries.iter().map(crate::record::entry_path));
@@ -128,6 +132,17 @@ fn size(tally: Tally) -> Size {
     Size { files: tally.files, bytes: tally.bytes }
 }
 
+/// Refuses a root in which a copy of the settings could not be written at the end.
+pub(crate) fn check(root: &Path) -> Result<(), StudyError> {
+    for name in [TRAINING_FILE, ANALYSIS_FILE] {
+        let path = root.join(name);
+        if path.is_dir() {
+            return Err(StudyError::InTheWay { path });
+        }
+    }
+    Ok(())
+}
+
 /// What a launch that is whole has used.
 struct Settled {
     /// The archives that its runs name.
@@ -149,7 +164,11 @@ fn settled(launch: &Launch<'_>, plan: &Plan) -> Result<Option<Settled>, StudyErr
             return Ok(None);
         }
         settled.sources.insert(recorded.run.source);
-        let analysis = record::read::<AnalysisFile>(&folder.join(record::ANALYSIS))?;
+        let analysis = match (record::read::<AnalysisFile>(&folder.join(record::ANALYSIS)), launch.stages) {
+            // It begins anew, whatever it says.
+            (Err(_), Stages::Train) => None,
+            (analysis, _) => analysis?,
+        };
         if let Some(graph) = launch.graphs.get(index) {
             if !analysis.as_ref().is_some_and(|file| file.is_complete(&folder, &graph.wanted)) {
                 return Ok(None);
@@ -179,13 +198,9 @@ fn other_runs(root: &Path, plan: &Plan) -> Result<Vec<(String, Size)>, StudyErro
     let ours: BTreeSet<&Path> = plan.folders().collect();
     let runs = root.join("runs");
     let mut removed = Vec::new();
-    // Left by a launch that died here; nobody else is at work.
-    for entry in std::fs::read_dir(&runs).into_iter().flatten().flatten() {
-        if is_temporary(&entry.file_name()) {
-            delete_aside(&entry.path())?;
-        }
-    }
+    litter::sweep(&runs)?;
     for variant in folders(&runs)? {
+        litter::sweep(&runs.join(&variant))?;
         let members = folders(&runs.join(&variant))?;
         let of = |member: &String| PathBuf::from("runs").join(&variant).join(member);
         let (kept, gone): (Vec<PathBuf>, Vec<PathBuf>) =
@@ -193,6 +208,9 @@ fn other_runs(root: &Path, plan: &Plan) -> Result<Vec<(String, Size)>, StudyErro
         for folder in &gone {
             let size = discard(&runs.join(&variant), &root.join(folder))?;
             removed.push((folder.display().to_string(), size));
+        }
+        for folder in &kept {
+            litter::sweep(&root.join(folder))?;
         }
         if kept.is_empty() {
             discard(&runs, &runs.join(&variant))?;
@@ -212,7 +230,7 @@ fn discard(runs: &Path, folder: &Path) -> Result<Size, StudyError> {
 
 /// Writes a copy of a settings file, unless the same bytes are there.
 fn copy(path: &Path, bytes: &[u8]) -> Result<(), StudyError> {
-    if std::fs::read(path).is_ok_and(|there| there == bytes) {
+    if read_file(path).is_ok_and(|there| there == bytes) {
         return Ok(());
     }
     if let Some(folder) = path.parent() {

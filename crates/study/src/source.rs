@@ -10,6 +10,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
 use crate::error::StudyError;
+use crate::litter;
 
 /// The sources of this program, without tests, its manifests and its lock file.
 const PROGRAM: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
@@ -21,6 +22,12 @@ const SHORT: usize = 32;
 pub(crate) fn lock_file() -> Option<&'static str> {
     let (_, bytes) = PROGRAM.iter().find(|(name, _)| *name == "Cargo.lock")?;
     std::str::from_utf8(bytes).ok()
+}
+
+/// Whether a path from the root is that of an archive.
+pub(crate) fn is_archive(path: &str) -> bool {
+    let digest = path.strip_prefix("source/").and_then(|name| name.strip_suffix(".zip"));
+    digest.is_some_and(|digest| digest.len() == SHORT && digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Writes an archive of this program's sources and of further files, and returns its path from the root. The same
@@ -42,6 +49,7 @@ pub(crate) fn archive(root: &Path, further: &BTreeMap<String, Vec<u8>>) -> Resul
         return Ok(name);
     }
     create_dir_all(&root.join("source"))?;
+    litter::clear_file(&path)?;
     let io = |source| StudyError::Io { operation: "write", path: path.clone(), source };
     let mut staged = StagedFile::create(&path, Durability::State)?;
     packed(&files).and_then(|bytes| staged.write_all(&bytes)).map_err(io)?;
@@ -76,10 +84,8 @@ pub(crate) fn collect(root: &Path, kept: &BTreeSet<String>) -> Result<Vec<(Strin
     let mut removed = Vec::new();
     for entry in entries {
         let name = entry.map_err(io)?.file_name();
-        let Some(digest) = name.to_str().and_then(|name| name.strip_suffix(".zip")) else { continue };
-        let path = format!("source/{digest}.zip");
-        let ours = digest.len() == SHORT && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if ours && !kept.contains(&path) {
+        let path = format!("source/{}", name.to_string_lossy());
+        if is_archive(&path) && !kept.contains(&path) {
             let size = Size::of(&root.join(&path))?;
             remove_file(&root.join(&path))?;
             removed.push((path, size));

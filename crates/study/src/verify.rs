@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use serde::Serialize;
-use waycairn_cache::{BookState, Cache, Checking};
+use waycairn_cache::{BookState, Cache, Checking, EntryName};
 use waycairn_durable::{open_file, time};
 
 use crate::analyze::{AnalysisFile, AnalysisState};
@@ -73,7 +73,7 @@ pub fn verify(
 
 fn records(cache: &Cache, found: &mut Verification) -> Result<(), StudyError> {
     let root = cache.root();
-    let there: BTreeSet<String> = cache.listing()?.entries().map(crate::record::entry_path).collect();
+    let there: BTreeSet<EntryName> = cache.listing()?.entries().cloned().collect();
     for folder in run_folders(root)? {
         let shown = folder.display().to_string();
         found.checked += 1;
@@ -87,8 +87,7 @@ fn records(cache: &Cache, found: &mut Verification) -> Result<(), StudyError> {
             // A launch died before it wrote one; the next one of these settings goes on here.
             Ok(None) => {}
             Ok(Some(run)) => {
-                if !root.join(&run.run.source).is_file() {
-                    let what = format!("it names the archive `{}`, which is not there", run.run.source);
+                for what in run.run.faults(root, &folder) {
                     found.damaged.push(damaged(format!("{shown}/run.json"), what));
                 }
                 let analysis = root.join(&folder).join(record::ANALYSIS);
@@ -111,10 +110,12 @@ fn records(cache: &Cache, found: &mut Verification) -> Result<(), StudyError> {
                     }
                 }
                 for (product, reference) in &run.artifacts.artifacts {
-                    if !there.contains(&reference.path) {
-                        let what = format!("its `{product}` is `{}`, which is not there", reference.path);
-                        found.damaged.push(damaged(format!("{shown}/artifacts.json"), what));
-                    }
+                    let what = match reference.entry(product) {
+                        Err(what) => what,
+                        Ok((entry, _)) if there.contains(&entry) => continue,
+                        Ok(_) => format!("its `{product}` is `{}`, which is not there", reference.path),
+                    };
+                    found.damaged.push(damaged(format!("{shown}/artifacts.json"), what));
                 }
             }
         }
