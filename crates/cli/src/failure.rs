@@ -64,7 +64,7 @@ pub(crate) fn study(error: StudyError) -> CliError {
             .next("wait for it to end, or name another output in the settings, or with `--root`"),
         StudyError::OverLimit { .. } => CliError::of("limit", error)
             .next("lower the settings that are named; nothing was written"),
-        StudyError::Runs { .. } => CliError::of("runs", error).next(
+        StudyError::Runs { .. } => CliError::of("runs", error).or_system_next().default_next(
             "the same command goes on with the rest; `--keep-going` runs the others before it tells of failures",
         ),
         StudyError::Damaged { .. } => {

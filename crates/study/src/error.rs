@@ -180,7 +180,7 @@ pub enum StudyError {
         backtrace: Option<String>,
     },
     /// Configurations are over a limit; nothing was written.
-    #[error("{} of {of} configurations are refused: {}", refusals.len(), refusals.join("; "))]
+    #[error("{} of {of} configurations are refused: {}", refusals.len(), refusals.join(", and "))]
     OverLimit {
         /// Each configuration that is refused: its name or change, and the reasons.
         refusals: Vec<String>,
@@ -218,12 +218,14 @@ pub enum StudyError {
         of: usize,
     },
     /// Some runs failed.
-    #[error("{} of {of} runs failed: {}", failed.len(), failed.join("; "))]
+    #[error("{} of {of} runs failed: {}", failed.len(), failed.join(", and "))]
     Runs {
-        /// Each run that failed, with its error.
+        /// Each run that failed; all but the first with their error.
         failed: Vec<String>,
         /// Runs in all.
         of: usize,
+        /// What the first one failed with.
+        source: Box<StudyError>,
     },
     /// Nothing is known by this name.
     #[error("{what}")]

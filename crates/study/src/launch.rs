@@ -290,7 +290,7 @@ impl Launch<'_> {
     ) -> Result<LaunchReport, StudyError> {
         let of = plan.runs.len();
         let mut report = LaunchReport::default();
-        let mut failed = Vec::new();
+        let (mut failed, mut first) = (Vec::new(), None);
         let mut done: BTreeMap<usize, RunReport> = BTreeMap::new();
         // Twice: what another worker had the first time may be done by now, or left by one that died.
         for index in order(of, self.options.worker).chain(order(of, self.options.worker)) {
@@ -314,18 +314,23 @@ impl Launch<'_> {
                 Err(StudyError::Stopped { .. }) => return Err(stopped(&done, of)),
                 Err(error) => {
                     let text = format!("{label}: {}", reasons(&error));
-                    failed.push(text);
+                    // The first one's error is that of the launch.
+                    failed.push(if first.is_none() { label } else { text.clone() });
+                    first.get_or_insert_with(|| Box::new(error));
                     let path = run.job.folder.display().to_string();
                     done.insert(index, RunReport { path, node: None, status: "failed" });
                     if !self.options.keep_going {
                         break;
                     }
-                    observe(&StudyEvent::Notice(failed.last().map_or("", String::as_str)));
+                    observe(&StudyEvent::Notice(&text));
                 }
             }
         }
         report.runs = done.into_values().collect();
-        if failed.is_empty() { Ok(report) } else { Err(StudyError::Runs { failed, of }) }
+        match first {
+            None => Ok(report),
+            Some(source) => Err(StudyError::Runs { failed, of, source }),
+        }
     }
 
     /// Does the stages of one run.

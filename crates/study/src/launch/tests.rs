@@ -265,6 +265,11 @@ fn study_case_10_one_configuration_over_a_limit_refuses_the_whole_launch() {
     let text = error.to_string();
     assert!(text.contains("1 of 2 configurations are refused: `accumulate=1000000000000`"), "{text}");
     assert!(text.contains("`accumulate` = 1000000000000"), "{text}");
+    let training = study(&root, "accumulate = { choice = [1, 1000000000000, 2000000000000] }");
+    let text = launch(&training).unwrap_err().to_string();
+    assert!(text.contains("2 of 3 configurations are refused"), "{text}");
+    // What stands behind a semicolon is what to do, to whoever shows an error.
+    assert!(text.contains(", and `accumulate=2000000000000`") && !text.contains("; "), "{text}");
     assert!(!root.exists(), "nothing on disk");
 }
 
@@ -276,8 +281,9 @@ fn study_1_a_run_that_fails_deletes_nothing_and_says_why() {
     let before = files(root);
     // A loss that is not finite stops its run.
     let training = study(root, "learning_rate = { choice = [1e300, 0.02] }");
-    let error = launch(&training).unwrap_err().to_string();
-    assert!(error.starts_with("1 of 2 runs failed: baseline r0: "), "{error}");
+    let error = launch(&training).unwrap_err();
+    assert_eq!(error.to_string(), "1 of 2 runs failed: baseline r0");
+    assert!(matches!(error, StudyError::Runs { source, .. } if matches!(*source, StudyError::Train(_))));
     let after = files(root);
     assert!(before.iter().all(|(path, file)| after.get(path) == Some(file)), "nothing old has changed");
     let jobs = training.jobs(&experiments![Gpt]).unwrap();
