@@ -4,6 +4,7 @@ mod acceptance;
 mod architecture;
 mod bad_input;
 mod concurrent;
+mod faults;
 mod golden;
 mod help;
 mod plugins;

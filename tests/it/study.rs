@@ -15,7 +15,7 @@ use waycairn_tests::{Run, plugin};
 use crate::help::{folder, shell};
 
 /// A study of two runs, each of two steps.
-const TRAINING: &str = "[base]\nsteps = 2\nbatch_size = 2\nwarmup = 1\neval_every = 'off'\ncheckpoint_every = 'off'\n\
+pub(crate) const TRAINING: &str = "[base]\nsteps = 2\nbatch_size = 2\nwarmup = 1\neval_every = 'off'\ncheckpoint_every = 'off'\n\
                         output = 'out'\ndata = { context = 8 }\nmodel = { layers = 1, heads = 1, width = 8 }\n\
                         learning_rate = { choice = [0.01, 0.002] }\n";
 
@@ -29,43 +29,43 @@ fn analysis(metrics: &str, plots: &str, more: &str) -> String {
     )
 }
 
-struct Study {
-    folder: tempfile::TempDir,
+pub(crate) struct Study {
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Study {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let study = Self { folder: folder() };
         study.write("settings_training.toml", TRAINING);
         study.analyzed("'loss_by_position'", "'loss_by_position_curve'", "");
         study
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.folder.path().join(name), text).expect("settings");
     }
 
-    fn analyzed(&self, metrics: &str, plots: &str, more: &str) {
+    pub(crate) fn analyzed(&self, metrics: &str, plots: &str, more: &str) {
         self.write("settings_analysis.toml", &analysis(metrics, plots, more));
     }
 
-    fn out(&self) -> PathBuf {
+    pub(crate) fn out(&self) -> PathBuf {
         self.folder.path().join("out")
     }
 
-    fn run(&self, line: &str) -> Run {
+    pub(crate) fn run(&self, line: &str) -> Run {
         shell(self.folder.path(), line)
     }
 
     /// The report of a launch that succeeds.
-    fn launch(&self, line: &str) -> Value {
+    pub(crate) fn launch(&self, line: &str) -> Value {
         let run = self.run(&format!("{line} --format json"));
         assert_eq!(run.status, Some(0), "{line}\n{run}");
         serde_json::from_str(run.out.trim()).expect("a report")
     }
 
     /// How many of a product were built, and how many were there.
-    fn count(report: &Value, product: &str) -> (usize, usize) {
+    pub(crate) fn count(report: &Value, product: &str) -> (usize, usize) {
         let of = |status: &str| {
             let products = report["products"].as_array().expect("products");
             products.iter().filter(|one| one["product"] == product && one["status"] == status).count()
@@ -74,7 +74,7 @@ impl Study {
     }
 
     /// The folders of the runs.
-    fn runs(&self) -> Vec<PathBuf> {
+    pub(crate) fn runs(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for variant in fs::read_dir(self.out().join("runs")).expect("runs") {
             let variant = variant.expect("an entry").path();
@@ -84,18 +84,18 @@ impl Study {
         found
     }
 
-    fn baseline(&self) -> PathBuf {
+    pub(crate) fn baseline(&self) -> PathBuf {
         let runs = self.runs();
         runs.into_iter().find(|run| run.to_string_lossy().contains("/baseline-")).expect("the baseline")
     }
 }
 
-fn json(path: &Path) -> Value {
+pub(crate) fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON")
 }
 
 /// Every file below a folder but those of `locks`, with its content and its time.
-fn files(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
+pub(crate) fn files(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
     let mut files = BTreeMap::new();
     let mut open = vec![root.to_owned()];
     while let Some(folder) = open.pop() {
