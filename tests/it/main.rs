@@ -5,6 +5,7 @@ mod architecture;
 mod bad_input;
 mod concurrent;
 mod faults;
+mod field;
 mod golden;
 mod help;
 mod plugins;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use waycairn_study::{RecordedRun, StudyError, restore, verify};
 use waycairn_train::{Gpt, experiments};
 
-const WORK: Work<'static> = Work { stage: "run", rate: "0.1", rows: "1" };
+const WORK: Work<'static> = Work { stage: "run", rate: "0.1", rows: "1", replicas: 2, worker: None };
 
 /// A root with one study, and the folder of its first run from there.
 fn studied() -> (tempfile::TempDir, PathBuf) {

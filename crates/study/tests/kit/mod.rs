@@ -35,11 +35,15 @@ pub(crate) struct Work<'a> {
     pub(crate) rate: &'a str,
     /// Rows that the product reads: others are another product.
     pub(crate) rows: &'a str,
+    /// How many runs there are.
+    pub(crate) replicas: u32,
+    /// Which of how many workers this is.
+    pub(crate) worker: Option<(u32, u32)>,
 }
 
 impl<'a> Work<'a> {
     pub(crate) fn new(stage: &'a str, rate: &'a str, rows: &'a str) -> Self {
-        Self { stage, rate, rows }
+        Self { stage, rate, rows, replicas: 2, worker: None }
     }
 
     pub(crate) fn text(&self) -> String {
@@ -52,12 +56,12 @@ impl<'a> Work<'a> {
     }
 }
 
-/// A study of two runs, each of one step and one checkpoint.
-fn training(rate: &str) -> String {
+/// A study of runs of one step and one checkpoint each.
+fn training(rate: &str, replicas: u32) -> String {
     format!(
         "[base]\nsteps = 1\nbatch_size = 2\nwarmup = 1\neval_every = \"off\"\ncheckpoint_every = \"off\"\n\
          data = {{ context = 4 }}\nmodel = {{ layers = 1, heads = 1, width = 4 }}\n\
-         learning_rate = {rate}\ncohort = {{ replicas = 2 }}\n"
+         learning_rate = {rate}\ncohort = {{ replicas = {replicas} }}\n"
     )
 }
 
@@ -79,7 +83,7 @@ fn plugin() -> PathBuf {
 
 /// Writes the settings of a study.
 pub(crate) fn settings(folder: &Path, work: Work<'_>) {
-    fs::write(folder.join(TRAINING_FILE), training(work.rate)).unwrap();
+    fs::write(folder.join(TRAINING_FILE), training(work.rate, work.replicas)).unwrap();
     fs::write(folder.join(ANALYSIS_FILE), analysis(work.rows)).unwrap();
 }
 
@@ -94,7 +98,7 @@ pub(crate) fn launch(root: &Path, work: Work<'_>) -> Result<LaunchReport, StudyE
         "analyze" => Stages::Analyze(&analysis),
         _ => Stages::Run(&analysis),
     };
-    let options = LaunchOptions::default();
+    let options = LaunchOptions { worker: work.worker, ..LaunchOptions::default() };
     waycairn_study::launch(&experiments, &training, stages, &options, &Stop::new(), &mut |_| ())
 }
 
