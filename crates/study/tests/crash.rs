@@ -95,7 +95,6 @@ fn sweep(work: Work<'_>, stride: usize, those: impl Fn(&str) -> bool) {
         assert!(again.products.iter().all(|product| product.status == "hit"), "{at}");
         assert_eq!(again.removed, Vec::<String>::new(), "{at}");
     }
-    println!("ended at {crashed} of {} steps", lines.len());
     assert!(crashed > 50, "{crashed} of {}", lines.len());
 }
 

@@ -95,17 +95,21 @@ fn study_1_what_stands_in_the_place_of_a_file_of_a_run_is_named_and_mended() {
     };
     let pipe = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     let socket = |path: &Path| drop(std::os::unix::net::UnixListener::bind(path).unwrap());
-    let kinds: [(&str, &dyn Fn(&Path)); 3] = [("folder", &folder), ("pipe", &pipe), ("socket", &socket)];
+    let make = |kind: &str, path: &Path| match kind {
+        "folder" => folder(path),
+        "pipe" => pipe(path),
+        _ => socket(path),
+    };
     let own = ["run.json", "status.json", "artifacts.json", "analysis.json", "metrics.json"];
     let results = ["metrics/loss_by_position.json", "plots/loss_by_position_curve/curve.svg"];
     let mut places: Vec<PathBuf> = own.iter().chain(&results).map(|file| run.join(file)).collect();
     places.push("history.json".into());
     for place in places {
-        for (kind, make) in &kinds {
+        for kind in ["folder", "pipe", "socket"] {
             let at = format!("a {kind} at {}", place.display());
             let path = root.join(&place);
             fs::remove_file(&path).unwrap();
-            make(&path);
+            make(kind, &path);
             assert_eq!(damaged(root), [place.display().to_string()], "{at}");
             let needed =
                 ["run.json", "status.json", "artifacts.json"].iter().any(|file| path.ends_with(file));

@@ -111,8 +111,7 @@ fn study_case_12_f26_f31_killed_workers_block_nobody_and_every_key_is_built_once
     for mut child in workers {
         assert!(child.wait().unwrap().success());
     }
-    assert!(kills > 3, "{kills}");
-    println!("{kills} kills, {} of {} keys before the last", known.len(), 2 * RUNS);
+    assert!(kills > 10, "{kills}");
     // Whoever was killed left it to the next one.
     let report = launch(root, work(None)).unwrap();
     assert_eq!(report.runs.len(), RUNS as usize);
