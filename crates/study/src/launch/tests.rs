@@ -315,8 +315,9 @@ fn study_1_a_defect_met_in_a_run_is_an_error_of_that_run() {
     };
     let error =
         super::launch(&experiments![Gpt], &training, Stages::Train, &options, &Stop::new(), &mut observe);
-    let StudyError::Runs { failed, of: 2 } = error.unwrap_err() else { panic!("another error") };
-    assert_eq!(failed, ["baseline r0: a defect of waycairn itself: seen by the hook"]);
+    let StudyError::Runs { failed, of: 2, source } = error.unwrap_err() else { panic!("another error") };
+    assert_eq!(failed, ["baseline r0"]);
+    assert_eq!(source.to_string(), "a defect of waycairn itself: seen by the hook");
     let states: Vec<_> =
         RecordedRun::list(root).unwrap().into_iter().map(|run| run.status.unwrap()).collect();
     assert_eq!(

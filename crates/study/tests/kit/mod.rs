@@ -178,7 +178,7 @@ fn plain(bytes: &[u8]) -> String {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(entries) => {
-                for key in ["started", "ended", "seconds", "time", "node", "host"] {
+                for key in ["started", "ended", "seconds", "time", "node", "host", "status"] {
                     entries.remove(key);
                 }
                 entries.values_mut().for_each(strip);
