@@ -121,6 +121,7 @@ mod tests {
 
     const SOURCES: Sources = sources!["src/fingerprint.rs", "src/key.rs"];
 
+    /// Field case F33: an edit in a helper changes the key.
     #[test]
     fn cache_1_an_edit_in_a_declared_source_changes_the_digest() {
         let digests = Implementation::new(1).with_sources(&SOURCES).sources;

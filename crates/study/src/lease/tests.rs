@@ -35,6 +35,7 @@ fn study_3_a_launch_of_the_same_settings_joins_and_another_is_refused() {
     assert_eq!(theirs.number, 0, "places are used again");
 }
 
+/// Field case F29: nobody waits for ever for a holder that died on another machine.
 #[test]
 fn study_3_a_worker_that_died_is_nobody() {
     let root = tempfile::tempdir().unwrap();
