@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kit::{Work, copy, differences, folder, launch, said};
-use waycairn_study::verify;
+use waycairn_dag::Node;
+use waycairn_store::{NodeRow, ObjectReader, ObjectStore, StoreOptions};
+use waycairn_study::{RecordedRun, StudyError, plan_removal, remove, verify};
 
 /// A root with three studies behind it: a fourth one expires the first.
 fn prepare() -> tempfile::TempDir {
@@ -21,22 +23,27 @@ fn prepare() -> tempfile::TempDir {
 }
 
 fn run(root: &Path, work: Work<'_>, variable: &str, value: &str) -> bool {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--ignored", "--quiet"])
-        .env("STUDY_CRASH_ROOT", root)
-        .env("STUDY_CRASH_WORK", work.text())
-        .env(variable, value)
-        .output()
-        .unwrap();
-    output.status.success()
+    child_with(root, &[("STUDY_CRASH_WORK", &work.text()), (variable, value)])
+}
+
+fn child_with(root: &Path, variables: &[(&str, &str)]) -> bool {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "child", "--ignored", "--quiet"]).env("STUDY_CRASH_ROOT", root);
+    command.envs(variables.iter().copied()).output().unwrap().status.success()
 }
 
 #[test]
 #[ignore = "the work of the other tests, in a process that may abort"]
 fn child() {
     if let Some(root) = std::env::var_os("STUDY_CRASH_ROOT") {
-        let work = std::env::var("STUDY_CRASH_WORK").unwrap();
-        launch(&PathBuf::from(root), Work::read(&work)).unwrap();
+        let root = PathBuf::from(root);
+        match std::env::var("STUDY_CRASH_REMOVES") {
+            Ok(run) => drop(remove(&root, &run).unwrap()),
+            Err(_) => {
+                let work = std::env::var("STUDY_CRASH_WORK").unwrap();
+                launch(&root, Work::read(&work)).unwrap();
+            }
+        }
     }
 }
 
@@ -133,4 +140,75 @@ fn study_1_a_launch_of_both_that_dies_at_any_step_deletes_nothing_and_the_next_o
     // The test above ends what a training alone does.
     let after = |line: &str| !line.contains("/objects/") && !line.contains("/cache/model");
     sweep(Work::new("run", "0.4", "2"), 41, after);
+}
+
+/// What is recorded of all runs but one.
+fn others(root: &Path, run: &Node) -> Vec<NodeRow> {
+    let rows = ObjectReader::open(root).unwrap().query().select_all().unwrap().value;
+    rows.into_iter().filter(|row| !row.node.same_run(run)).collect()
+}
+
+#[test]
+fn store_8_a_removal_that_dies_at_any_step_is_completed_by_the_next() {
+    let before = folder();
+    launch(before.path(), Work::new("train", "0.1", "1")).unwrap();
+    let recorded = RecordedRun::list(before.path()).unwrap();
+    let run = ObjectReader::open(before.path()).unwrap().resolve(&recorded[0].run.name).unwrap();
+    let other = ObjectReader::open(before.path()).unwrap().resolve(&recorded[1].run.name).unwrap();
+    // A part that both have rows in.
+    let store = ObjectStore::open(before.path(), StoreOptions::default()).unwrap();
+    for node in [&run, &other] {
+        store.value(node, &[("note", "shared".into())]).unwrap();
+    }
+    store.close().unwrap();
+    let expected = others(before.path(), &run);
+    let place = recorded[0].folder.to_string_lossy().into_owned();
+
+    // By the folder and by the name: both words find what a removal has left.
+    for word in [place.as_str(), run.name()] {
+        let undisturbed = folder();
+        copy(before.path(), undisturbed.path());
+        let trace = before.path().join("trace");
+        let traced = [("STUDY_CRASH_REMOVES", word), ("WAYCAIRN_FAULT_TRACE", trace.to_str().unwrap())];
+        assert!(child_with(undisturbed.path(), &traced));
+        let steps = fs::read_to_string(&trace).unwrap().lines().count();
+        fs::remove_file(&trace).unwrap();
+        assert!(steps > 20, "{steps}");
+        for number in (1..=steps).step_by(if word == place { 1 } else { 3 }) {
+            let copied = folder();
+            let root = copied.path();
+            copy(before.path(), root);
+            let number = number.to_string();
+            let variables = [("STUDY_CRASH_REMOVES", word), ("WAYCAIRN_FAULT_ABORT", number.as_str())];
+            if child_with(root, &variables) {
+                // The threads of a store take turns, so the last points may not be reached.
+                continue;
+            }
+            let reader = ObjectReader::open(root).unwrap();
+            assert_eq!(others(root, &run), expected, "at {number}");
+            let left = reader.runs_of(run.name()).unwrap();
+            let whole = left.iter().any(|left| left.finished && left.checkpoints.contains(&run.seq()));
+            if whole {
+                let checkpoint = reader.checkpoint(&run).unwrap().expect("a marked checkpoint is there");
+                assert!(checkpoint.join("manifest.json").is_file(), "at {number}");
+                assert_eq!(left[0].nodes, 1, "at {number}");
+            } else if let Some(left) = left.first() {
+                assert!(!left.finished || left.checkpoints.is_empty(), "at {number}");
+            }
+            match remove(root, word) {
+                Ok(done) => assert!(done.removed),
+                // It had come to its end.
+                Err(StudyError::NotFound { .. }) => {}
+                Err(error) => panic!("at {number}: {error}"),
+            }
+            assert!(matches!(plan_removal(root, word), Err(StudyError::NotFound { .. })), "at {number}");
+            assert!(!root.join(&recorded[0].folder).exists(), "at {number}");
+            assert!(reader.removal(&run).unwrap().is_empty(), "at {number}");
+            assert_eq!(others(root, &run), expected, "at {number}");
+            let hidden = fs::read_dir(root.join("objects/blobs")).unwrap();
+            let hidden =
+                hidden.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
+            assert_eq!(hidden.count(), 0, "at {number}");
+        }
+    }
 }
