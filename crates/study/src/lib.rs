@@ -42,6 +42,7 @@ mod results;
 mod settle;
 mod source;
 mod supply;
+mod train;
 mod training;
 mod tree;
 mod usage;

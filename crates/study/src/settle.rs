@@ -21,12 +21,13 @@ use waycairn_durable::{
 use crate::analysis::ANALYSIS_FILE;
 use crate::analyze::AnalysisFile;
 use crate::error::StudyError;
-use crate::launch::{Cleaned, Launch, Stages, start_over};
+use crate::launch::{Cleaned, Launch, Stages};
 use crate::lease::Alone;
 use crate::litter;
 use crate::plan::Plan;
 use crate::record::{self, RecordedRun, RunState, folders};
 use crate::source;
+use crate::train::start_over;
 use crate::training::TRAINING_FILE;
 
 /// The group of a training's entries in the history.

@@ -1,14 +1,16 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use waycairn_store::{ObjectReader, Scalar};
 use waycairn_train::{Gpt, experiments};
 
 use super::*;
-use crate::record::{RecordedRun, read};
+use crate::model::MODEL;
+use crate::record::{RecordedRun, RunState, STATUS, StatusFile, read};
+use crate::training::TRAINING_FILE;
 use crate::tree::Document;
 
 const SMALL: &str = "\
