@@ -10,7 +10,11 @@ use std::{
 };
 
 use serde_json::Value;
+use waycairn_analysis_host::Discovery;
+use waycairn_cache::Backend;
+use waycairn_study::{AnalysisSettings, Plan, ProductState, Training};
 use waycairn_tests::{Run, plugin};
+use waycairn_train::{Gpt, experiments};
 
 use crate::help::{folder, shell};
 
@@ -229,6 +233,59 @@ fn what_is_reused_is_what_did_not_change() {
     let report = study.launch("waycairn run");
     assert_eq!(Study::count(&report, "model"), (1, 1));
     assert_eq!(study.runs().len(), 2);
+}
+
+/// Section 6 of the specification of studies, on products of every kind.
+#[test]
+fn what_follows_from_what_changed_is_built_again_and_nothing_else() {
+    let study = Study::new();
+    let products = ["model", "chain_data", "chain_scores", "chain_summary"];
+    let counts = |report: &Value| products.map(|product| Study::count(report, product));
+    study.analyzed("'chain'", "", "");
+    // Two runs; what needs no model is one for both.
+    assert_eq!(counts(&study.launch("waycairn run")), [(2, 0), (1, 1), (2, 0), (2, 0)]);
+    assert_eq!(counts(&study.launch("waycairn run")), [(0, 2); 4]);
+
+    // Levels: the summary.
+    study.analyzed("'chain'", "", "chain = { levels = [0.5, 0.9] }");
+    assert_eq!(counts(&study.launch("waycairn run")), [(0, 2), (0, 2), (0, 2), (2, 0)]);
+    // A field of the same section that no product reads: nothing.
+    study.analyzed("'chain'", "", "chain = { levels = [0.5, 0.9], unrelated = 1 }");
+    assert_eq!(counts(&study.launch("waycairn run")), [(0, 2); 4]);
+    // What only the data reads: it, and what follows.
+    study.analyzed("'chain'", "", "chain = { levels = [0.5, 0.9], rows = 5 }");
+    assert_eq!(counts(&study.launch("waycairn run")), [(0, 2), (1, 1), (2, 0), (2, 0)]);
+    // A learning rate, and the width: the models, and what follows from them.
+    for (old, new) in [("[0.01, 0.002]", "[0.03, 0.04]"), ("width = 8", "width = 16")] {
+        study.write("settings_training.toml", &TRAINING.replace(old, new));
+        assert_eq!(counts(&study.launch("waycairn run")), [(2, 0), (0, 2), (2, 0), (2, 0)], "{new}");
+    }
+    // What the data reads of the training: nearly everything.
+    study.write("settings_training.toml", &TRAINING.replace("context = 8", "context = 4"));
+    assert_eq!(counts(&study.launch("waycairn run")), [(2, 0), (1, 1), (2, 0), (2, 0)]);
+
+    // Another device or world size: the model and what follows, which a plan knows without such a device.
+    let folder = study.folder.path();
+    let experiments = experiments![Gpt];
+    let training = Training::read(&experiments, folder, None).expect("settings").with_output(study.out());
+    let analysis = AnalysisSettings::read(folder, None, &Discovery::default()).expect("settings");
+    let plan = Plan::new(&experiments, &training).expect("a plan");
+    let there = plan.products(&analysis, &training).expect("products");
+    for (device, world_size) in [("cuda", 1), ("cpu", 2)] {
+        let mut other = plan.clone();
+        for run in &mut other.runs {
+            let backend = run.recipe.backend.clone().expect("a model has one");
+            let backend = Backend { device: device.to_owned(), world_size, ..backend };
+            run.recipe = run.recipe.clone().with_backend(backend);
+            run.key = run.recipe.key().expect("a key");
+        }
+        let planned = other.products(&analysis, &training).expect("products");
+        for (before, after) in there.iter().zip(&planned) {
+            let states: Vec<_> = after.iter().map(|planned| planned.state).collect();
+            assert_eq!(states, [ProductState::Hit, ProductState::Miss, ProductState::Miss]);
+            assert_eq!(before[0].key, after[0].key, "the data is the same");
+        }
+    }
 }
 
 #[test]

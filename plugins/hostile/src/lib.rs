@@ -6,9 +6,10 @@
 //! | `hostile` | what its setting `mode` says |
 //! | `healthy` | behaves, and reports everything that the context gives |
 //! | `caller` | calls a function that no experiment of the project has |
+//! | `chain` | behaves: the end of a chain of products |
 //! | `metric`, `plot` | answer a study, or do not, as their setting `mode` says |
 //!
-//! Its products are listed in `products.rs`.
+//! Its products are listed in `products.rs` and `chain.rs`.
 
 use std::fmt;
 use std::panic::panic_any;
@@ -20,15 +21,17 @@ use waycairn_analysis_api::{
     export_analyses,
 };
 
+mod chain;
 mod products;
 mod studied;
 
+pub use chain::{Chain, ChainData, ChainScores, ChainSummary};
 pub use products::{Declined, Misnamed, Sound, Twin, Unsound};
 pub use studied::{Caller, Metric, Plot};
 
 export_analyses! {
-    analyses: [Unspeakable, Hostile, Healthy, Metric, Plot, Caller],
-    products: [Declined, Misnamed, Unsound, Twin, Sound],
+    analyses: [Unspeakable, Hostile, Healthy, Metric, Plot, Caller, Chain],
+    products: [Declined, Misnamed, Unsound, Twin, Sound, ChainData, ChainScores, ChainSummary],
     settings: products::defaults,
 }
 

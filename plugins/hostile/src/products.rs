@@ -19,7 +19,10 @@ const SOURCES: Sources = sources!["src/products.rs"];
 
 /// The settings of the library.
 pub(crate) fn defaults() -> Value {
-    json!({"hostile": {"mode": "nothing", "rows": 4, "limit": 1000}})
+    json!({
+        "hostile": {"mode": "nothing", "rows": 4, "limit": 1000},
+        "chain": {"rows": 3, "levels": [0.5], "unrelated": 0},
+    })
 }
 
 /// Panics when it is asked what it is.

@@ -165,7 +165,7 @@ fn training() -> Value {
 fn a_library_lists_its_products_and_settings_and_what_it_refused() {
     let library = Library::open(&hostile()).unwrap();
     let names: Vec<&str> = library.products().iter().map(|p| p.declaration().name.as_str()).collect();
-    assert_eq!(names, ["unsound", "sound"]);
+    assert_eq!(names, ["unsound", "sound", "chain_data", "chain_scores", "chain_summary"]);
     let refused: Vec<(usize, String)> =
         library.refused_products().iter().map(|r| (r.index, r.error.to_string())).collect();
     assert_eq!(refused.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1, 3]);
@@ -188,9 +188,11 @@ fn a_library_lists_its_products_and_settings_and_what_it_refused() {
     assert_eq!(library.products()[1].path(), hostile());
     assert_eq!(library.products()[1].digest(), library.digest());
 
-    assert_eq!(library.settings(), &json!({"hostile": {"mode": "nothing", "rows": 4, "limit": 1000}}));
+    let settings = library.settings();
+    assert_eq!(settings["hostile"], json!({"mode": "nothing", "rows": 4, "limit": 1000}));
     let resolved = library.resolve_settings(&json!({"hostile": {"rows": 9}})).unwrap();
-    assert_eq!(resolved, json!({"hostile": {"mode": "nothing", "rows": 9, "limit": 1000}}));
+    assert_eq!(resolved["hostile"], json!({"mode": "nothing", "rows": 9, "limit": 1000}));
+    assert_eq!(resolved["chain"], settings["chain"]);
     let wrong = |given: Value| library.resolve_settings(&given).unwrap_err().to_string();
     assert_eq!(
         wrong(json!({"hostile": {"row": 9}})),

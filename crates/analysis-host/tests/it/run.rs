@@ -106,7 +106,7 @@ fn abi_1_a_panic_inside_the_stream_of_scalars_is_a_value_too() {
 fn plugins_case_04_a_panic_in_declare_leaves_the_next_analyses_usable() {
     let library = Library::open(&hostile()).unwrap();
     let names: Vec<&str> = library.analyses().iter().map(|a| a.declaration().name.as_str()).collect();
-    assert_eq!(names, ["hostile", "healthy", "metric", "plot", "caller"]);
+    assert_eq!(names, ["hostile", "healthy", "metric", "plot", "caller", "chain"]);
     assert_eq!(library.refused().len(), 1);
     assert_eq!(library.refused()[0].index, 0);
     let text = library.refused()[0].error.to_string();
