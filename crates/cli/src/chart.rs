@@ -12,8 +12,9 @@ use crate::number;
 /// Width and height, in pixels.
 const SIZE: (u32, u32) = (800, 480);
 
-/// A horizontal axis of numbers is logarithmic from here on: the largest by the smallest, all of them positive.
-const LOGARITHMIC: f64 = 30.0;
+/// A horizontal axis of numbers is logarithmic from here on: the largest by the smallest, all of them positive. Rates are
+/// tried in factors, widths hardly.
+const LOGARITHMIC: f64 = 4.0;
 
 /// The longest label of an axis of names, in characters.
 const LABEL: usize = 24;
@@ -108,6 +109,8 @@ impl Chart<'_> {
         for (index, series) in self.series.iter().enumerate() {
             let colour = Palette99::pick(index).to_rgba();
             let line = means(&series.points).into_iter().map(|(place, mean)| (to_axis(place), mean));
+            // Names have no order that a line could follow.
+            let line = line.filter(|_| matches!(self.axis, Axis::Numbers(_)));
             chart
                 .draw_series(LineSeries::new(line, &colour))?
                 .label(&series.name)

@@ -66,7 +66,7 @@ impl Context {
         }
     }
 
-    fn named_root(&self) -> Option<&std::path::Path> {
+    pub(crate) fn named_root(&self) -> Option<&std::path::Path> {
         self.global.root.as_deref().or(self.environment.root.as_deref())
     }
 

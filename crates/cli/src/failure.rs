@@ -61,7 +61,7 @@ pub(crate) fn study(error: StudyError) -> CliError {
         StudyError::NotFound { what, next } => CliError::new("not_found", what).next(next),
         StudyError::Kept { what, why, next } => CliError::new("refused", what).why(why).next(next),
         StudyError::Busy { .. } => CliError::of("busy", error)
-            .next("wait for it to end, or name another output in the settings, or with `--root`"),
+            .next("wait for it to end: workers of one launch have the same settings and the same stage; another study can have another output"),
         StudyError::OverLimit { .. } => CliError::of("limit", error)
             .next("lower the settings that are named; nothing was written"),
         StudyError::Runs { .. } => CliError::of("runs", error).or_system_next().default_next(

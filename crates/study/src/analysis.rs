@@ -38,15 +38,10 @@ impl AnalysisSettings {
     ///
     /// [`SettingsError`], for a metric that no library has among them.
     pub fn read(folder: &Path, profile: Option<&str>, places: &Discovery) -> Result<Self, SettingsError> {
-        Self::resolve(Document::of_folder(folder, ANALYSIS_FILE)?, profile, folder, places)
+        Self::resolve(Document::of_folder(folder, ANALYSIS_FILE)?, profile, places)
     }
 
-    fn resolve(
-        document: Document,
-        profile: Option<&str>,
-        folder: &Path,
-        places: &Discovery,
-    ) -> Result<Self, SettingsError> {
+    fn resolve(document: Document, profile: Option<&str>, places: &Discovery) -> Result<Self, SettingsError> {
         let mut tree = match profile {
             Some(name) if !document.has_profile(name) => document.base(),
             profile => document.resolve(profile)?.0,
@@ -69,7 +64,8 @@ impl AnalysisSettings {
             .collect();
         let mut places = places.clone();
         for (plugin, _) in &plugins {
-            let path = folder.join(plugin);
+            // As `output` does, a path counts from the folder that the program was started in: a copy of the file means the same.
+            let path = Path::new(".").join(plugin);
             if path.is_dir() { places.dirs.push(path) } else { places.files.push(path) }
         }
         let libraries = discover(&places);

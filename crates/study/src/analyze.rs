@@ -76,6 +76,15 @@ pub struct ResultOf {
     pub seconds: f64,
 }
 
+/// What the analysis of a run came to.
+pub(crate) struct Analyzed {
+    pub(crate) products: Vec<ProductReport>,
+    /// The metrics and plots that were computed.
+    pub(crate) computed: Vec<String>,
+    /// Those that were there.
+    pub(crate) kept: Vec<String>,
+}
+
 impl Launch<'_> {
     /// Computes the metrics and plots of a trained run. What is there and still holds is kept.
     pub(crate) fn analyze(
@@ -84,7 +93,7 @@ impl Launch<'_> {
         run: &PlannedRun,
         graph: &Graph<'_>,
         observe: &mut dyn FnMut(&StudyEvent<'_>),
-    ) -> Result<Vec<ProductReport>, StudyError> {
+    ) -> Result<Analyzed, StudyError> {
         let root = self.training.output();
         let folder = root.join(&run.job.folder);
         let node = self.node(run)?;
@@ -96,7 +105,8 @@ impl Launch<'_> {
             || -> Option<Vec<_>> { graph.products.iter().map(|needed| self.unneeded(needed)).collect() };
         if done && let Some(products) = there_all() {
             self.refer(&folder, run, graph)?;
-            return Ok(products);
+            let kept = graph.wanted.keys().cloned().collect();
+            return Ok(Analyzed { products, computed: Vec::new(), kept });
         }
 
         let mut file = AnalysisFile {
@@ -122,15 +132,16 @@ impl Launch<'_> {
         let result = result.and_then(|computed| {
             file.results = computed.results;
             file.products = computed.products;
-            computed.failed.map_or(Ok(()), Err)
+            computed.failed.map_or(Ok(computed.names), Err)
         });
         match result {
-            Ok(()) => {
+            Ok(computed) => {
                 file.state = AnalysisState::Complete;
                 file.ended = Some(time::rfc3339_micros(time::now_nanos()));
                 self.refer(&folder, run, graph)?;
                 record::write(&folder.join(ANALYSIS), &file)?;
-                Ok(file.products)
+                let kept = file.results.into_keys().filter(|name| !computed.contains(name)).collect();
+                Ok(Analyzed { products: file.products, computed, kept })
             }
             Err(error @ StudyError::Stopped { .. }) => Err(error),
             Err(error) => {
@@ -194,6 +205,7 @@ impl Launch<'_> {
                 _ => wanted.push(analysis),
             }
         }
+        let names = wanted.iter().map(|analysis| analysis.declaration().name.clone()).collect();
         let mut supply = Supply::new(self, graph, host, &observer);
         for product in wanted.iter().flat_map(|analysis| &analysis.declaration().needs.products) {
             supply.ensure(product)?;
@@ -243,7 +255,7 @@ impl Launch<'_> {
         }
         staged.swap(&folder)?;
         let failed = supply.rest().err();
-        Ok(Computed { products: supply.reports(), results, failed })
+        Ok(Computed { products: supply.reports(), results, names, failed })
     }
 
     /// Names the products in `artifacts.json`.
@@ -267,6 +279,8 @@ impl Launch<'_> {
 
 /// What the analyses of one run brought.
 struct Computed {
+    /// The metrics and plots that were not there.
+    names: Vec<String>,
     products: Vec<ProductReport>,
     results: BTreeMap<String, ResultOf>,
     /// Why a product that none of them needed is not there.

@@ -188,7 +188,7 @@ pub enum StudyError {
         of: usize,
     },
     /// Another launch has the root.
-    #[error("`{}` is in use by a launch of other settings: {holder}", root.display())]
+    #[error("`{}` is in use by another launch: {holder}", root.display())]
     Busy {
         /// The output root.
         root: PathBuf,

@@ -11,6 +11,7 @@ use waycairn_durable::{Digest, FileLock, Holder, LockError, Size, ensure_format,
 use waycairn_train::{Event, Experiments, Stop};
 
 use crate::analysis::AnalysisSettings;
+use crate::analyze::Analyzed;
 use crate::error::StudyError;
 use crate::graph::Graph;
 use crate::lease::Lease;
@@ -166,6 +167,16 @@ pub struct RunReport {
     pub node: Option<String>,
     /// `trained`, `analyzed`, `failed`, or `elsewhere` where another worker has it.
     pub status: &'static str,
+    /// Its metrics and plots that were computed.
+    pub computed: Vec<String>,
+    /// Its metrics and plots that were there already.
+    pub kept: Vec<String>,
+}
+
+impl RunReport {
+    fn new(path: String, node: Option<String>, status: &'static str) -> Self {
+        Self { path, node, status, computed: Vec::new(), kept: Vec::new() }
+    }
 }
 
 /// What a launch works with.
@@ -302,7 +313,7 @@ impl Launch<'_> {
                     failed.push(if first.is_none() { label } else { text.clone() });
                     first.get_or_insert_with(|| Box::new(error));
                     let path = run.job.folder.display().to_string();
-                    done.insert(index, RunReport { path, node: None, status: "failed" });
+                    done.insert(index, RunReport::new(path, None, "failed"));
                     if !self.options.keep_going {
                         break;
                     }
@@ -326,7 +337,7 @@ impl Launch<'_> {
     ) -> Result<(Vec<ProductReport>, RunReport), StudyError> {
         let path = run.job.folder.display().to_string();
         let Some(_claim) = self.claim(run)? else {
-            return Ok((Vec::new(), RunReport { path, node: None, status: "elsewhere" }));
+            return Ok((Vec::new(), RunReport::new(path, None, "elsewhere")));
         };
         if let (Stages::Analyze(_), ProductState::Miss) = (self.stages, run.state) {
             return Err(StudyError::NotFound {
@@ -337,15 +348,14 @@ impl Launch<'_> {
         // A model that is there is only recorded, if its run's folder went meanwhile.
         let (product, node) = self.train(run, observe)?;
         let mut products = if let Stages::Analyze(_) = self.stages { Vec::new() } else { vec![product] };
-        let status = match self.stages.analysis().zip(graph) {
-            None => "trained",
-            Some((settings, graph)) => {
-                let analyzed = self.analyze(settings, run, graph, observe)?;
-                products.extend(analyzed);
-                "analyzed"
-            }
-        };
-        Ok((products, RunReport { path, node, status }))
+        let mut report = RunReport::new(path, node, "trained");
+        if let Some((settings, graph)) = self.stages.analysis().zip(graph) {
+            let Analyzed { products: needed, computed, kept } =
+                self.analyze(settings, run, graph, observe)?;
+            products.extend(needed);
+            report = RunReport { status: "analyzed", computed, kept, ..report };
+        }
+        Ok((products, report))
     }
 
     /// Runs `body`; a panic in it is an error of the one run that it met.

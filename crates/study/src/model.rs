@@ -1,6 +1,7 @@
 //! The product `model`: the weights that a run ends with.
 
 use std::path::Path;
+use std::time::Instant;
 
 use waycairn_cache::{Backend, Builder, Implementation, Recipe};
 use waycairn_dag::Node;
@@ -48,6 +49,9 @@ pub(crate) struct Trained {
     pub(crate) started: String,
     /// The archive of the sources, from the root.
     pub(crate) source: String,
+    /// Seconds that it took, in all its sessions; `None` where one of them was killed, and nobody knows.
+    #[serde(default)]
+    pub(crate) seconds: Option<f64>,
 }
 
 /// The recipe of a run's model.
@@ -96,7 +100,9 @@ pub(crate) fn train(recipe: &Recipe, training: Training<'_>) -> Result<TrainRepo
 pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(), StudyError> {
     let root = training.request.root.clone();
     let trained = training.trained.clone();
+    let begin = Instant::now();
     let report = train(builder.recipe(), training)?;
+    let took = begin.elapsed().as_secs_f64();
     let node = &report.node;
     let path = builder.file(WEIGHTS)?;
     let mut file = StagedFile::create(&path, Durability::Regenerable)?;
@@ -105,7 +111,11 @@ pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(),
     builder.json("history", &history(&root, node)?)?;
     builder.metadata("node", node.address().as_str())?;
     builder.metadata("steps", &report.steps)?;
-    if let Some(trained) = trained {
+    if let Some(mut trained) = trained {
+        // A run that had ended before is only read.
+        if report.status != Status::Skipped {
+            trained.seconds = trained.seconds.map(|before| before + took);
+        }
         builder.metadata("trained", &trained)?;
     }
     Ok(())

@@ -2,6 +2,7 @@
 //!
 //! These are the types as they are on the disk; `docs/format.md` describes every field.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waycairn_cache::{Backend, EntryName, Key, to_value};
-use waycairn_durable::{Digest, Durability, is_irregular, read_file, write_file};
+use waycairn_durable::{Digest, Durability, FileLock, is_irregular, read_file, write_file};
 
 use crate::error::StudyError;
 use crate::litter;
@@ -114,7 +115,7 @@ pub struct StatusFile {
     pub error: Vec<String>,
     /// Where the error came from, if it was a panic.
     pub backtrace: Option<String>,
-    /// Seconds that it took; 0 where the model was there already.
+    /// Seconds that it took, in all its sessions; `None` where one of them was killed.
     pub seconds: Option<f64>,
     /// What was estimated before.
     pub estimate: Value,
@@ -231,7 +232,20 @@ impl RecordedRun {
         }))
     }
 
-    /// Lists the runs of a root, by folder.
+    /// Whether a worker is at it.
+    #[must_use]
+    pub fn is_at_work(&self, root: &Path) -> bool {
+        // The folder's name ends in the first digits of what the lock is named by.
+        let member = self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some((_, digits)) = member.rsplit_once('-') else { return false };
+        let locks = std::fs::read_dir(root.join("locks")).into_iter().flatten().flatten();
+        let of_run = format!("job-{digits}");
+        locks
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with(&of_run))
+            .any(|entry| matches!(FileLock::is_held(&entry.path()), Ok(Some(_))))
+    }
+
+    /// Lists the runs of a root: the baseline, then the variants by the changed setting and its value, then members.
     ///
     /// # Errors
     ///
@@ -241,7 +255,15 @@ impl RecordedRun {
         for folder in run_folders(root)? {
             found.extend(Self::open(root, &folder)?);
         }
+        found.sort_by(|one, other| one.order().partial_cmp(&other.order()).unwrap_or(Ordering::Equal));
         Ok(found)
+    }
+
+    /// Its place among the runs of a root. Numbers are compared as numbers.
+    fn order(&self) -> (&str, f64, &str, &str) {
+        let change = self.run.change.as_ref();
+        let value = change.and_then(|change| change.value.as_f64()).unwrap_or_default();
+        (change.map_or("", |change| &change.path), value, &self.run.variant, &self.run.member)
     }
 
     /// Finds one run: by its folder, by the name of its nodes, or by its node's address.

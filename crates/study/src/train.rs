@@ -37,9 +37,7 @@ impl Launch<'_> {
         let begin = Instant::now();
         // What is there may be damaged, which is an error here as everywhere.
         let found = matches!(self.cache.get(&run.recipe)?, waycairn_cache::Lookup::Hit(_));
-        if !found {
-            self.begin(run, &folder)?;
-        }
+        let before = if found { None } else { self.begin(run, &folder)? };
         let mut progress = |event: &Event<'_>| observe(&StudyEvent::Train(event));
         let request =
             TrainRequest { command_line: self.options.command_line.clone(), ..run.job.request.clone() };
@@ -47,16 +45,22 @@ impl Launch<'_> {
             experiments: self.experiments,
             request: request.clone(),
             // Its archive is written for what is trained alone.
-            trained: (!found).then(|| self.trained(&run.description)).transpose()?,
+            trained: (!found).then(|| self.trained(&run.description, before)).transpose()?,
             stop: self.stop,
             progress: &mut progress,
         };
         let built = match self.guard(|| self.cache.get_or_build(&run.recipe, context, model::build)) {
             Ok(built) => built,
-            // It goes on where it stopped, so its state stands.
-            Err(error @ StudyError::Stopped { .. }) => return Err(error),
+            // It goes on where it stopped.
+            Err(error @ StudyError::Stopped { .. }) => {
+                let mut status = self.status(run, RunState::Running);
+                status.seconds = before.map(|before| before + begin.elapsed().as_secs_f64());
+                record::write(&folder.join(STATUS), &status)?;
+                return Err(error);
+            }
             Err(error) => {
                 let mut status = self.status(run, RunState::Failed);
+                status.seconds = before.map(|before| before + begin.elapsed().as_secs_f64());
                 status.error = chain(&error);
                 status.backtrace = error.backtrace().map(str::to_owned);
                 status.ended = Some(time::rfc3339_micros(time::now_nanos()));
@@ -72,7 +76,7 @@ impl Launch<'_> {
             node => node,
         };
         let seconds = begin.elapsed().as_secs_f64();
-        self.end(run, &folder, &built.artifact, node.clone(), (!found).then_some(seconds))?;
+        self.end(run, &folder, &built.artifact, node.clone())?;
 
         let status = if built.how == How::Hit { "hit" } else { "built" };
         let product = ProductReport {
@@ -120,12 +124,17 @@ impl Launch<'_> {
         Ok(reader.has_folder(&node) || reader.query().node(&node).count()?.value > 0)
     }
 
-    /// Says that a run is being trained: what was found about it before is void.
-    fn begin(&self, run: &PlannedRun, folder: &Path) -> Result<(), StudyError> {
+    /// Says that a run is being trained: what was found about it before is void, but for the seconds that it took so far.
+    /// They are not known where a session was killed.
+    fn begin(&self, run: &PlannedRun, folder: &Path) -> Result<Option<f64>, StudyError> {
         create_dir_all(folder)?;
         start_over(folder)?;
+        let there = record::read::<StatusFile>(&folder.join(STATUS)).ok().flatten();
+        let before = there.map_or(Some(0.0), |status| status.seconds);
         record::write(&folder.join(STATUS), &self.status(run, RunState::Running))?;
-        record::write(&folder.join(RUN), &self.run_file(run, self.trained(&run.description)?))
+        let trained = self.trained(&run.description, before)?;
+        record::write(&folder.join(RUN), &self.run_file(run, trained))?;
+        Ok(before)
     }
 
     /// Says that a run is trained. Files that say so already are left alone.
@@ -135,7 +144,6 @@ impl Launch<'_> {
         folder: &Path,
         artifact: &waycairn_cache::Artifact,
         node: Option<String>,
-        seconds: Option<f64>,
     ) -> Result<(), StudyError> {
         create_dir_all(folder)?;
         let reference = Reference::new(artifact.entry(), artifact.key());
@@ -166,18 +174,20 @@ impl Launch<'_> {
                 status.started = begun.started;
             }
             status.ended = Some(time::rfc3339_micros(time::now_nanos()));
-            status.seconds = Some(seconds.unwrap_or(0.0));
+            status.seconds =
+                artifact.metadata().get("trained").and_then(|trained| trained["seconds"].as_f64());
             record::write(&folder.join(STATUS), &status)?;
         }
         Ok(())
     }
 
     /// The circumstances of a training of this launch.
-    fn trained(&self, description: &Description) -> Result<model::Trained, StudyError> {
+    fn trained(&self, description: &Description, seconds: Option<f64>) -> Result<model::Trained, StudyError> {
         Ok(model::Trained {
             host: Holder::current().host,
             started: time::rfc3339_micros(self.started),
             source: self.source(description)?,
+            seconds,
         })
     }
 
@@ -191,7 +201,7 @@ impl Launch<'_> {
         match told {
             Some(Ok(trained)) if self.training.output.join(&trained.source).is_file() => Ok(trained),
             Some(Ok(trained)) => Ok(model::Trained { source: self.source(&run.description)?, ..trained }),
-            _ => self.trained(&run.description),
+            _ => self.trained(&run.description, None),
         }
     }
 

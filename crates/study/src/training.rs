@@ -237,13 +237,16 @@ impl Training {
             TrainError::Settings(Inner::UnknownPath { path: key, nearest, .. }) => {
                 SettingsError::UnknownKey {
                     line: tree.find(&key).line,
-                    nearest: nearest.or_else(|| waycairn_train::nearest(&key, RESERVED)),
+                    nearest: misplaced(&key).or(nearest).or_else(|| waycairn_train::nearest(&key, RESERVED)),
                     path,
                     hint: "`waycairn train --show-settings` lists the experiment's settings".to_owned(),
                     key,
                 }
             }
-            TrainError::Settings(Inner::BadValue { path: key, given, accepted, .. }) => {
+            TrainError::Settings(Inner::BadValue { path: key, given, mut accepted, .. }) => {
+                if given.starts_with('[') {
+                    accepted.push_str("; options to try one by one are written `{ choice = [..] }`");
+                }
                 SettingsError::BadValue { line: tree.find(&key).line, path, key, given, accepted }
             }
             source => {
@@ -341,6 +344,17 @@ impl Training {
     pub fn configurations(&self) -> &[Configuration] {
         &self.configurations
     }
+}
+
+/// What was probably meant by a setting that stands in the wrong table, or by a choice under another word.
+fn misplaced(key: &str) -> Option<String> {
+    let (above, word) = key.rsplit_once('.').unwrap_or(("", key));
+    if !above.is_empty() && nearest(word, ["choice"]).is_some() {
+        return Some(format!("{above}.choice"));
+    }
+    let tables = [("cohort", ["replicas"].as_slice()), ("runtime", &["device", "cpu_threads", "parallel"])];
+    let table = tables.into_iter().find(|(_, keys)| keys.contains(&key))?;
+    Some(format!("{}.{key}", table.0))
 }
 
 /// Settings without the path of the data: the same data elsewhere is the same.

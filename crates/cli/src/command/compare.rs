@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::Value as Json;
 use waycairn_dag::Address;
-use waycairn_store::{ObjectReader, Scalar};
+use waycairn_store::{ObjectReader, Order, Scalar, SortKey};
 use waycairn_study::RecordedRun;
 use waycairn_train::nearest;
 
@@ -30,11 +30,12 @@ Examples:
   waycairn compare val/loss --plot --against settings.learning_rate -o loss.svg
 
 A PATH is a metric's, as loss_by_position.mean or coverage.projected_mean.0, a setting's, as settings.learning_rate, a
-field of the run's last node, as val/loss, or seconds, what the training took. Without one all numbers of all metrics are
+field that the run recorded, as val/loss, its last value, or seconds, what the training took. Without one all numbers of all metrics are
 shown, and the losses where there are no metrics.
 
-With --plot it is a figure: a point for each run, and a line through the means of what stands at one place of the
-horizontal axis, which are the variants, or the numbers at the path of --against.")]
+With --plot it is a figure: a point for each run. Its horizontal axis has the variants, or the numbers at the path of
+--against: then it shows the runs that differ from the baseline in that setting alone, with a line through the means of
+the members.")]
 pub(crate) struct CompareArgs {
     /// What to show
     #[arg(value_name = "PATH")]
@@ -52,7 +53,7 @@ pub(crate) struct CompareArgs {
 }
 
 /// The names of a row that are not the user's.
-const FIXED: &[&str] = &["path", "variant", "member", "node", "state"];
+const FIXED: &[&str] = &["run", "path", "variant", "member", "node", "state"];
 
 /// What is shown of runs that have no metrics.
 const LOSSES: [&str; 2] = ["train/loss", "val/loss"];
@@ -65,11 +66,15 @@ struct Compared {
 
 pub(crate) fn run(args: &CompareArgs, context: &Context) -> Result<(), CliError> {
     let root = args.place.root(context)?;
-    let runs = compared(&root)?;
+    let mut runs = compared(&root)?;
     let mut known = Vec::new();
     for compared in &runs {
         leaves("", &compared.run.metrics, &mut known);
     }
+    let fields = args.paths.iter().chain(&args.against).map(String::as_str);
+    let fields =
+        fields.chain(LOSSES.into_iter().filter(|_| known.is_empty())).filter(|path| path.contains('/'));
+    last_values(&root, &mut runs, &fields.collect::<Vec<_>>())?;
     if known.is_empty() {
         let there = |key: &&&str| runs.iter().any(|run| run.fields.contains_key(**key));
         known.extend(LOSSES.iter().filter(there).map(ToString::to_string));
@@ -90,11 +95,13 @@ pub(crate) fn run(args: &CompareArgs, context: &Context) -> Result<(), CliError>
     let row = |compared: &Compared| -> Vec<Value> {
         let run = &compared.run;
         let state = run.status.as_ref().map(|status| match status.state {
-            waycairn_study::RunState::Running => "running",
+            waycairn_study::RunState::Running if run.is_at_work(&root) => "running",
+            waycairn_study::RunState::Running => "interrupted",
             waycairn_study::RunState::Trained => "trained",
             waycairn_study::RunState::Failed => "failed",
         });
         let fixed = [
+            Value::Text(run.run.name.clone()),
             Value::Text(run.folder.display().to_string()),
             Value::Text(run.run.variant.clone()),
             Value::Text(run.run.member.clone()),
@@ -106,12 +113,12 @@ pub(crate) fn run(args: &CompareArgs, context: &Context) -> Result<(), CliError>
     };
     match args.output.format() {
         Format::Table => {
-            let titles = ["variant", "member", "state"].into_iter().chain(paths.iter().map(String::as_str));
+            let titles = ["run", "state"].into_iter().chain(paths.iter().map(String::as_str));
             let mut grid = Grid::new(titles);
             for run in &runs {
                 let values = row(run);
-                // The folder and the address are long, and `--format json` has them.
-                let shown = [1, 2, 4].into_iter().chain(FIXED.len()..values.len());
+                // The name has the variant and the member; the folder and the address are long, and `--format json` has them.
+                let shown = [0, 5].into_iter().chain(FIXED.len()..values.len());
                 grid.push(shown.filter_map(|index| values.get(index).cloned()));
             }
             context.table(&grid, "no runs of a study", &mut out)?;
@@ -142,11 +149,45 @@ fn compared(root: &Path) -> Result<Vec<Compared>, CliError> {
     runs.into_iter().map(with).collect()
 }
 
+/// Adds the last values of fields that the last nodes of runs do not have.
+fn last_values(root: &Path, runs: &mut [Compared], fields: &[&str]) -> Result<(), CliError> {
+    let reader = ObjectReader::open(root).map_err(failure::query)?;
+    for compared in runs {
+        let Some(address) = compared.run.run.node.as_deref().and_then(|node| node.parse::<Address>().ok())
+        else {
+            continue;
+        };
+        let node = address.decode();
+        for field in fields {
+            if compared.fields.contains_key(*field) {
+                continue;
+            }
+            let mut query = reader.query();
+            query
+                .name(node.name())
+                .nonce(node.nonce())
+                .has(field)
+                .sort(SortKey::Seq, Order::Descending)
+                .limit(1);
+            let rows = query.select(&[field]).map_err(failure::query)?.value;
+            let value = rows.into_iter().next().and_then(|mut row| row.fields.remove(*field));
+            compared.fields.extend(value.map(|value| ((*field).to_owned(), value)));
+        }
+    }
+    Ok(())
+}
+
 /// Draws the runs.
 fn plot(args: &CompareArgs, runs: &[Compared], paths: &[String]) -> Result<(), CliError> {
     args.output.place.ending_of_one("svg")?;
+    // What differs in another setting would pass for what this one does.
+    let own = |compared: &&Compared| match (&compared.run.run.change, &args.against) {
+        (Some(change), Some(path)) => path.strip_prefix("settings.").is_none_or(|path| path == change.path),
+        _ => true,
+    };
+    let runs: Vec<&Compared> = runs.iter().filter(own).collect();
     let mut variants: Vec<&str> = Vec::new();
-    for compared in runs {
+    for compared in &runs {
         if !variants.contains(&compared.run.run.variant.as_str()) {
             variants.push(&compared.run.run.variant);
         }
@@ -156,7 +197,7 @@ fn plot(args: &CompareArgs, runs: &[Compared], paths: &[String]) -> Result<(), C
         None => variants.iter().position(|known| *known == compared.run.run.variant).map(|at| at as f64),
     };
     let points = |path: &String| {
-        let point = |compared: &Compared| Some((place(compared)?, number(&compared.find(path)?)?));
+        let point = |compared: &&Compared| Some((place(compared)?, number(&compared.find(path)?)?));
         Series { name: path.clone(), points: runs.iter().filter_map(point).collect() }
     };
     let chart = Chart {

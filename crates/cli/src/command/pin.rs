@@ -45,12 +45,11 @@ pub(crate) fn run(args: &PinArgs, context: &Context) -> Result<(), CliError> {
     let mut done = Vec::new();
     if let Some(what) = &args.what {
         for entry in waycairn_study::entries_named(&root, what).map_err(failure::study)? {
-            if args.remove {
-                if !cache.unpin(&entry).map_err(failure::cache)? {
-                    context.note(&format!("`{entry}` was not pinned"));
-                }
-            } else {
+            if !args.remove {
                 cache.pin(&entry, &args.reason, now_nanos()).map_err(failure::cache)?;
+            } else if !cache.unpin(&entry).map_err(failure::cache)? {
+                context.note(&format!("`{entry}` was not pinned; `waycairn pin` lists what is"));
+                continue;
             }
             done.push(entry);
         }

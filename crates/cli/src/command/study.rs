@@ -1,5 +1,6 @@
 //! What the commands of studies share: where the settings are, which root they mean, and what is seen meanwhile.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use clap::Args;
 use waycairn_durable::Size;
 use waycairn_study::{
     ANALYSIS_FILE, AnalysisSettings, Cleaned, LaunchOptions, LaunchReport, Plan, PlannedProduct,
-    ProductReport, RecordedRun, Stages, StudyError, StudyEvent, TRAINING_FILE, Training,
+    ProductReport, RecordedRun, RunReport, Stages, StudyError, StudyEvent, TRAINING_FILE, Training,
 };
 use waycairn_train::Progress as _;
 
@@ -39,8 +40,8 @@ impl StudyPlace {
         let folder = self.folder();
         let training = Training::read(&context.experiments, &folder, self.profile.as_deref());
         let training = training.map_err(|error| failure::study(error.into()))?;
-        Ok(match &context.global.root {
-            Some(root) => training.with_output(root.clone()),
+        Ok(match context.named_root() {
+            Some(root) => training.with_output(root.to_owned()),
             None => training,
         })
     }
@@ -72,7 +73,7 @@ impl StudyPlace {
     /// The root of a study: the one named, else that of the settings where there are some, else the one that every
     /// reader means.
     pub(super) fn root(&self, context: &Context) -> Result<PathBuf, CliError> {
-        if context.global.root.is_some() {
+        if context.named_root().is_some() {
             return Ok(context.root_to_read().path);
         }
         if self.profile.is_some() || self.settings_dir.is_some() || self.has_training() {
@@ -192,10 +193,17 @@ fn text(report: &LaunchReport, training: &Training) -> String {
     kinds.dedup();
     for kind in kinds {
         let (built, hit) = (count(kind, "built"), count(kind, "hit"));
-        let verb = if kind == "model" { "trained" } else { "built" };
-        parts.push(format!("  {kind}: {built} {verb}, {hit} there already\n"));
+        parts.push(format!("  {kind}: {built} built, {hit} there already\n"));
         let done = report.products.iter().filter(|known| known.product == kind && known.status == "built");
         parts.extend(cost(&done.collect::<Vec<_>>()));
+    }
+    let all = || report.runs.iter().flat_map(|run| run.computed.iter().chain(&run.kept));
+    for name in all().collect::<BTreeSet<_>>() {
+        let count = |names: fn(&RunReport) -> &Vec<String>| {
+            report.runs.iter().filter(|run| names(run).contains(name)).count()
+        };
+        let (computed, kept) = (count(|run| &run.computed), count(|run| &run.kept));
+        parts.push(format!("  {}: {computed} computed, {kept} kept\n", printable(name)));
     }
     let elsewhere = report.runs.iter().filter(|run| run.status == "elsewhere").count();
     if elsewhere > 0 {
@@ -205,7 +213,7 @@ fn text(report: &LaunchReport, training: &Training) -> String {
         let size = |size: Size| format!("{}, {}", plural(size.files, "file"), number::bytes(size.bytes));
         let removed = match report.removed.len() {
             0 => "nothing removed".to_owned(),
-            count => format!("{} removed ({})", plural(count as u64, "older result"), size(removed)),
+            count => format!("{} removed ({})", plural(count as u64, "older thing"), size(removed)),
         };
         parts.push(format!("  clean-up: {removed}, {} kept\n", size(kept)));
     }

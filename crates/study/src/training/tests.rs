@@ -108,6 +108,9 @@ fn settings_that_cannot_be_used_are_told_with_their_line() {
         ("[base]\ncohort = { priors = [\"uniform\"] }\n", "there is no setting `cohort.priors`"),
         ("[base]\nruntime = { parallel = \"rows\" }\n", "`runtime.parallel` cannot be \"rows\""),
         ("[base]\nruntime = { threads = 1 }\n", "there is no setting `runtime.threads`"),
+        ("[base]\nreplicas = 3\n", "did you mean `cohort.replicas`?"),
+        ("[base]\nlearning_rate = { choices = [0.1, 0.2] }\n", "did you mean `learning_rate.choice`?"),
+        ("[base]\nsteps = [1, 2]\n", "are written `{ choice = [..] }`"),
         ("[base]\noutput = 3\n", "`output` cannot be 3"),
         ("[base]\npreset = \"huge\"\n", "the baseline is refused"),
     ] {
