@@ -8,6 +8,7 @@ use waycairn_store::{Diagnostic, ObjectReader};
 use waycairn_train::{Experiments, Stop};
 
 use crate::args::Global;
+use crate::command::quoted;
 use crate::environment::Environment;
 use crate::error::CliError;
 use crate::failure;
@@ -40,7 +41,7 @@ impl Context {
     pub(crate) fn listen(&self) -> Result<Stop, CliError> {
         match &self.stop {
             Some(stop) => Ok(stop.clone()),
-            None => Stop::on_signals(progress::stopped_early, progress::stopping).map_err(CliError::system),
+            None => progress::listen(self.environment.launched).map_err(CliError::system),
         }
     }
 
@@ -84,6 +85,11 @@ impl Context {
             self.note(&format!("nothing is recorded yet: there is no folder `{}`", root.path.display()));
         }
         Ok(reader)
+    }
+
+    /// The command line, as it can be given again.
+    pub(crate) fn again(&self) -> String {
+        self.command_line.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
 
     /// Finds the node that the user means.

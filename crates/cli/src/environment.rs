@@ -3,6 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// What `waycairn launch` sets for its workers.
+pub(crate) const LAUNCHED: &str = "WAYCAIRN_LAUNCHED";
+
 /// What the user's environment says.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
@@ -17,6 +20,9 @@ pub(crate) struct Environment {
     /// Which worker of how many this process is, as a launcher says: `RANK` of `WORLD_SIZE`, else `SLURM_PROCID` of
     /// `SLURM_NTASKS`. Only a world of several counts, and what is no number is a dead launcher's.
     pub(crate) worker: Option<(u32, u32)>,
+    /// `WAYCAIRN_LAUNCHED`: whether `waycairn launch` started this process, which says for all of its workers how to go on
+    /// and is told by the one that ends the study.
+    pub(crate) launched: bool,
     /// Whether `NO_COLOR` is unset or empty and `TERM` is not `dumb`.
     pub(crate) colour: bool,
 }
@@ -41,6 +47,7 @@ impl Environment {
             plugin_path: set("WAYCAIRN_PLUGIN_PATH").map(paths).unwrap_or_default(),
             data: data.or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".local/share"))),
             worker: worker("RANK", "WORLD_SIZE").or_else(|| worker("SLURM_PROCID", "SLURM_NTASKS")),
+            launched: set(LAUNCHED).is_some(),
             colour: set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
         }
     }

@@ -26,6 +26,8 @@ pub(crate) enum Exit {
     Damaged = 3,
     /// Stopped in good order: the same command goes on.
     Stopped = 4,
+    /// Ended at once by a second signal.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {
@@ -441,8 +443,9 @@ mod tests {
 
     #[test]
     fn cli_4_the_exit_status_is_a_promise() {
-        let statuses = [Exit::Done, Exit::Failed, Exit::Usage, Exit::Stopped].map(|exit| exit as u8);
-        assert_eq!(statuses, [0, 1, 2, 4]);
+        let statuses =
+            [Exit::Done, Exit::Failed, Exit::Usage, Exit::Damaged, Exit::Stopped, Exit::Interrupted];
+        assert_eq!(statuses.map(|exit| exit as u8), [0, 1, 2, 3, 4, 130]);
         assert_eq!(CliError::usage("no").exit, Exit::Usage);
         assert_eq!(CliError::new("io", "no").exit, Exit::Failed);
     }

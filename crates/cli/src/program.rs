@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use tracing_subscriber::EnvFilter;
-use waycairn_train::{Experiments, Stop};
+use waycairn_train::Experiments;
 
 use crate::args::Cli;
 use crate::command::{Command, version};
@@ -70,11 +70,8 @@ fn run(
     }
     // Before anything else, so that a training is stopped in good order in its first moments too.
     let trains = arguments.get(1).is_some_and(|word| word == "train");
-    let stop = if trains {
-        Some(Stop::on_signals(progress::stopped_early, progress::stopping).map_err(CliError::system)?)
-    } else {
-        None
-    };
+    let stop =
+        if trains { Some(progress::listen(environment.launched).map_err(CliError::system)?) } else { None };
     let mut known = command(&experiments);
     let parsed = known.try_get_matches_from_mut(arguments);
     let cli = match parsed.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches)) {

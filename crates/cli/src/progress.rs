@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use waycairn_train::{Event, Progress};
+use waycairn_train::{Event, Progress, Stop};
 
 use crate::error::Exit;
 use crate::number::{self, plural};
@@ -43,18 +43,25 @@ impl Write for LogWriter {
     }
 }
 
-/// Says that nothing was trained yet when a stop was asked for, and gives the status that says so too: the same command
-/// begins.
-pub(crate) fn stopped_early() -> i32 {
-    let line = "stopped before anything was trained; the same command begins again\n";
-    drop(LogWriter.write_all(line.as_bytes()));
-    Exit::Stopped as i32
-}
-
-/// Says that a first interrupt was heard: what stops in good order takes a moment.
-pub(crate) fn stopping() {
-    let line = "stopping after this micro-batch; a second Ctrl-C stops at once, without a checkpoint\n";
-    drop(LogWriter.write_all(line.as_bytes()));
+/// Listens for signals that ask for a stop. What is said about one is for whoever started this process at a terminal: a
+/// launcher with several workers says it once for all of them.
+pub(crate) fn listen(launched: bool) -> io::Result<Stop> {
+    let say = |line: &str| drop(LogWriter.write_all(line.as_bytes()));
+    let early = move || {
+        // The status says it too.
+        say(if launched {
+            "stopped before anything was trained\n"
+        } else {
+            "stopped before anything was trained; the same command begins again\n"
+        });
+        Exit::Stopped as i32
+    };
+    let stopping = move || {
+        if !launched {
+            say("stopping after this micro-batch; a second Ctrl-C stops at once, without a checkpoint\n");
+        }
+    };
+    Stop::on_signals(early, stopping)
 }
 
 /// The last losses that a run reported, each with its step.

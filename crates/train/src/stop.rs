@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use waycairn_store::ObjectStore;
 
@@ -53,8 +53,9 @@ impl Stop {
     /// `early`, and `announce` at the first SIGINT of a run, are called on threads of their own, so that they may write
     /// somewhere.
     ///
-    /// A second SIGINT flushes what was recorded and ends the process at once with status 130; a
-    /// third ends it without waiting for the flush.
+    /// A second SIGINT, or SIGUSR2, flushes what was recorded and ends the process at once with status 130; a third SIGINT
+    /// ends it without waiting for the flush. SIGTERM and SIGUSR2 mean the same however often they come, so who starts
+    /// several processes can pass a stop on without counting what the terminal has told them already.
     ///
     /// # Errors
     ///
@@ -64,13 +65,12 @@ impl Stop {
         announce: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
         let stop = Self::new();
-        let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])?;
-        if !ignores_hangup() {
-            signals.add_signal(SIGHUP)?;
-        }
+        let mut signals = Signals::new(Self::signals())?;
+        signals.add_signal(SIGUSR2)?;
         let shared = Arc::clone(&stop.shared);
         std::thread::Builder::new().name("waycairn-signals".to_owned()).spawn(move || {
             let mut interrupts = 0_u32;
+            let mut ending = false;
             let mut announce = Some(announce);
             let mut early = Some(early);
             for signal in signals.forever() {
@@ -78,8 +78,6 @@ impl Stop {
                 interrupts += u32::from(signal == SIGINT);
                 if shared.move_on(ENDING) {
                     if let Some(early) = early.take() {
-                        // Any interrupt that follows is a second one.
-                        interrupts = 1;
                         std::thread::spawn(|| std::process::exit(early()));
                     }
                     continue;
@@ -91,12 +89,13 @@ impl Stop {
                     // A place that takes nothing must not keep a second one from being heard.
                     std::thread::spawn(announce);
                 }
-                if signal != SIGINT || interrupts < 2 {
-                    continue;
-                }
                 if interrupts > 2 {
                     std::process::exit(INTERRUPTED);
                 }
+                if ending || (signal != SIGUSR2 && interrupts < 2) {
+                    continue;
+                }
+                ending = true;
                 let shared = Arc::clone(&shared);
                 // On its own thread, so that a third interrupt is heard while the disk is slow.
                 std::thread::spawn(move || {
@@ -111,6 +110,14 @@ impl Stop {
             }
         })?;
         Ok(stop)
+    }
+
+    /// The signals that ask for a stop: SIGTERM, SIGINT, SIGUSR1, and SIGHUP where the process does not ignore it.
+    #[must_use]
+    pub fn signals() -> Vec<i32> {
+        let mut signals = vec![SIGTERM, SIGINT, SIGUSR1];
+        signals.extend((!ignores_hangup()).then_some(SIGHUP));
+        signals
     }
 
     /// Makes the request.

@@ -31,6 +31,8 @@ mod why;
 
 use clap::Subcommand;
 
+pub(crate) use train::quoted;
+
 use crate::context::Context;
 use crate::error::{CliError, Exit};
 

@@ -12,6 +12,7 @@ use waycairn_study::{
 };
 use waycairn_train::Progress as _;
 
+use crate::command::launch;
 use crate::command::plugins::PluginPlaces;
 use crate::command::train::quoted;
 use crate::context::Context;
@@ -167,12 +168,19 @@ pub(super) fn launch(
     watch.end();
     let report = match launched {
         Err(error @ StudyError::Stopped { .. }) => {
-            let again: Vec<String> = context.command_line.iter().map(|word| quoted(word)).collect();
-            context.note(&format!("{error}; to go on, run again: {}", again.join(" ")));
+            // The launcher of several workers says once how all of them go on.
+            let again = match context.environment.launched {
+                true => String::new(),
+                false => format!("; to go on, run again: {}", context.again()),
+            };
+            context.note(&format!("{error}{again}"));
             return Ok(Exit::Stopped);
         }
         launched => launched.map_err(failure::study)?,
     };
+    if context.environment.launched && report.cleaned.is_some() {
+        launch::tell_whole();
+    }
     let mut out = Destination::standard_output();
     match format {
         Shape::Json => out.json_line(&Value::from(serde_json::json!(report)))?,

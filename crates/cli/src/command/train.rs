@@ -341,7 +341,7 @@ fn with_value(option: &str, value: &str) -> String {
 }
 
 /// A word as a shell reads it back.
-pub(super) fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
