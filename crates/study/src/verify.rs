@@ -1,12 +1,14 @@
-//! The deep check of a root: every byte of the cache, every record of a run, every archive.
+//! The deep check of a root: every byte of the cache and of the checkpoints, every record of a run, every archive.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use waycairn_cache::{BookState, Cache, Checking, EntryName};
 use waycairn_durable::{open_file, time};
+use waycairn_train::Checkpoints;
 
 use crate::analyze::{AnalysisFile, AnalysisState};
 use crate::error::StudyError;
@@ -37,8 +39,9 @@ pub struct Damaged {
     pub what: String,
 }
 
-/// Checks a root: digests, recipes against keys and dependencies of the cache, records of runs and what they refer to,
-/// archives of sources. `progress` is told how far the check of the cache is, from several threads. With `quarantine`, damaged entries of the cache are renamed aside, so that they are built again.
+/// Checks a root: digests, recipes against keys and dependencies of the cache, checkpoints against their manifests,
+/// records of runs and what they refer to, archives of sources. `progress` is told how far the check of the cache and of the
+/// checkpoints is, from several threads. Records in parts have no checksums and are not read. With `quarantine`, damaged entries of the cache are renamed aside, so that they are built again.
 ///
 /// # Errors
 ///
@@ -49,7 +52,20 @@ pub fn verify(
     progress: impl Fn(Checking) + Sync,
 ) -> Result<Verification, StudyError> {
     let cache = Cache::open(root)?;
-    let report = cache.verify(progress)?;
+    let checkpoints = Checkpoints::find(root).map_err(|(path, source)| StudyError::Io {
+        operation: "list",
+        path,
+        source,
+    })?;
+    let (more_files, more_bytes) = (checkpoints.files(), checkpoints.bytes());
+    // What the cache has is known when it begins to tell how far it is.
+    let (cache_files, cache_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    let report = cache.verify(|checking| {
+        cache_files.store(checking.of_files, Ordering::Relaxed);
+        cache_bytes.store(checking.of_bytes, Ordering::Relaxed);
+        let (of_files, of_bytes) = (checking.of_files + more_files, checking.of_bytes + more_bytes);
+        progress(Checking { of_files, of_bytes, ..checking });
+    })?;
     let mut found = Verification { checked: report.files, bytes: report.bytes, ..Verification::default() };
     for failure in &report.failures {
         found.damaged.push(Damaged {
@@ -58,6 +74,21 @@ pub fn verify(
             what: failure.damage.to_string(),
         });
     }
+    found.checked += more_files;
+    found.bytes += more_bytes;
+    let (of_cache, of_cache_bytes) = (cache_files.into_inner(), cache_bytes.into_inner());
+    let (done_files, done_bytes) = (AtomicU64::new(of_cache), AtomicU64::new(of_cache_bytes));
+    let faults = checkpoints.check(root, |files, bytes| {
+        let files = done_files.fetch_add(files, Ordering::Relaxed) + files;
+        let bytes = done_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let (of_files, of_bytes) = (of_cache + more_files, of_cache_bytes + more_bytes);
+        progress(Checking { files, of_files, bytes, of_bytes });
+    });
+    found.damaged.extend(faults.into_iter().map(|fault| Damaged {
+        path: fault.path.display().to_string(),
+        key: None,
+        what: fault.what,
+    }));
     books(&cache, &mut found);
     records(&cache, &mut found)?;
     archives(root, &mut found)?;

@@ -95,6 +95,7 @@ mod stand_in;
 mod stop;
 mod taken;
 mod trainer;
+mod verify;
 mod weights;
 
 pub use checkpoint::{CheckpointError, GitState, JobFile};
@@ -124,4 +125,5 @@ pub use schema::{Key, LARGEST_INTEGER, OFF, Value};
 pub use settings::{Difference, Preset, Schema, Settings, SettingsError, nearest};
 pub use stop::Stop;
 pub use taken::{TakenRun, run_holder, study_models, take_run};
+pub use verify::{CheckpointFault, Checkpoints};
 pub use weights::Mismatch;

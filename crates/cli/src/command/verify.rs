@@ -15,7 +15,7 @@ use crate::output::{Shape, ShapeOutput};
 use crate::progress::{Unit, Watch, Work};
 use crate::value::Value;
 
-/// Check every byte of a study's root: the cache, the records of its runs, the archives of its sources
+/// Check a study's root: every byte of the cache and of the checkpoints, the files in `runs`, the archives of sources
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -23,8 +23,9 @@ Examples:
   waycairn verify --root outputs/small --quarantine --format json
 
 All that is wrong is listed, and the exit status is 3 then. With --quarantine damaged entries of the cache are renamed
-aside, so that the next launch builds them again; they are deleted after a day. Figures are not hashed, and nothing is
-said about whether a result is right.")]
+aside, so that the next launch builds them again; they are deleted after a day. A damaged checkpoint stays where it is: what
+goes on from it takes an older one, or says so. Records of nodes (`objects/values`) and artifacts of analyses have no
+checksums and are not checked, and nothing is said about whether a result is right.")]
 pub(crate) struct VerifyArgs {
     /// Set damaged entries of the cache aside
     #[arg(long)]

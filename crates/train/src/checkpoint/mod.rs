@@ -12,10 +12,11 @@ mod write;
 pub use error::CheckpointError;
 pub use job::{GitState, JobFile};
 
-pub(crate) use files::CONFIG;
+pub(crate) use files::{CONFIG, MANIFEST};
 #[cfg(test)]
 pub(crate) use files::{MODEL, OPTIMIZER, STATE};
 pub(crate) use job::VERSION as JOB_VERSION;
+pub(crate) use manifest::FileEntry;
 pub(crate) use read::{Checkpoint, Depth, TensorFile};
 pub(crate) use state::{LoaderState, ScheduleState, State, VERSION as STATE_VERSION};
 pub(crate) use tensors::write_tensors;

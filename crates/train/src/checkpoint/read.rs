@@ -1,15 +1,17 @@
 //! Opens a checkpoint: manifest first, then only files that agree with it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
 use serde::de::DeserializeOwned;
+use waycairn_dag::Node;
 use waycairn_durable::{Digest, FileMap, MapError, SharedLock, is_irregular, open_file, read_file};
 
 use super::error::CheckpointError;
 use super::files::{CONFIG, JOB, LISTED, MANIFEST, MODEL, OPTIMIZER, RNG, STATE, TOKENIZER};
 use super::job::{self, JobFile};
-use super::manifest::{self, Manifest};
+use super::manifest::{self, FileEntry, Manifest};
 use super::state::{self, State};
 use crate::data::Vocabulary;
 
@@ -38,20 +40,8 @@ pub(crate) struct Checkpoint {
 impl Checkpoint {
     /// Opens and checks a checkpoint's folder.
     pub(crate) fn open(folder: &Path, depth: Depth) -> Result<Self, CheckpointError> {
-        let manifest: Manifest = json(&folder.join(MANIFEST))?;
-        version(&folder.join(MANIFEST), manifest.version, manifest::VERSION)?;
-        for name in LISTED {
-            if !manifest.files.contains_key(name) {
-                let what = format!("it does not list `{name}`");
-                return Err(CheckpointError::malformed(&folder.join(MANIFEST), what));
-            }
-        }
+        let manifest = read_manifest(folder)?;
         for (name, entry) in &manifest.files {
-            // A name with a separator could lead out of the folder.
-            if !LISTED.contains(&name.as_str()) {
-                let what = format!("it lists `{name}`, which is no file of a checkpoint");
-                return Err(CheckpointError::malformed(&folder.join(MANIFEST), what));
-            }
             let path = folder.join(name);
             let found = length(&path)?;
             if found != entry.bytes {
@@ -80,6 +70,16 @@ impl Checkpoint {
         };
         checkpoint.check_rng()?;
         Ok(checkpoint)
+    }
+
+    /// What the manifest of a node's checkpoint lists; no other file is looked at.
+    pub(crate) fn listed(folder: &Path, node: &Node) -> Result<BTreeMap<String, FileEntry>, CheckpointError> {
+        let manifest = read_manifest(folder)?;
+        if manifest.node != node.address().as_str() {
+            let what = format!("it belongs to another node, `{}`", manifest.node);
+            return Err(CheckpointError::malformed(&folder.join(MANIFEST), what));
+        }
+        Ok(manifest.files)
     }
 
     /// The random state is a function of seed and step, so this can only agree.
@@ -169,6 +169,22 @@ impl TensorFile {
     pub(crate) fn tensors(&self) -> Result<SafeTensors<'_>, CheckpointError> {
         SafeTensors::deserialize(&self.map).map_err(|error| CheckpointError::malformed(&self.path, error))
     }
+}
+
+/// Reads a manifest that lists the files of a checkpoint and nothing else.
+fn read_manifest(folder: &Path) -> Result<Manifest, CheckpointError> {
+    let path = folder.join(MANIFEST);
+    let manifest: Manifest = json(&path)?;
+    version(&path, manifest.version, manifest::VERSION)?;
+    if let Some(name) = LISTED.iter().find(|name| !manifest.files.contains_key(**name)) {
+        return Err(CheckpointError::malformed(&path, format!("it does not list `{name}`")));
+    }
+    // A name with a separator could lead out of the folder.
+    if let Some(name) = manifest.files.keys().find(|name| !LISTED.contains(&name.as_str())) {
+        let what = format!("it lists `{name}`, which is no file of a checkpoint");
+        return Err(CheckpointError::malformed(&path, what));
+    }
+    Ok(manifest)
 }
 
 fn length(path: &Path) -> Result<u64, CheckpointError> {

@@ -66,6 +66,7 @@ pub(crate) const EMBEDDED: &str = concat!(
     include_str!("../stop.rs"),
     include_str!("../taken.rs"),
     include_str!("../trainer.rs"),
+    include_str!("../verify.rs"),
     include_str!("../weights.rs"),
 );
 

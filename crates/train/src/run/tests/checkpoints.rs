@@ -234,3 +234,53 @@ fn train_3_a_folder_without_a_marker_is_removed_and_made_again() {
     let whole = run(&rig.request("whole", &[]));
     assert_eq!(final_weights(&rig.root("a"), &rest), final_weights(&rig.root("whole"), &whole));
 }
+
+#[test]
+fn the_deep_check_reads_every_file_of_every_checkpoint_and_passes_over_what_is_none() {
+    let rig = Rig::new();
+    let stopped = run_until(&rig.request("a", &[]), 4);
+    let root = rig.root("a");
+    let reader = ObjectReader::open(&root).unwrap();
+    let faults = || {
+        let told = std::sync::Mutex::new((0, 0));
+        let found = crate::Checkpoints::find(&root).unwrap();
+        let (files, bytes) = (found.files(), found.bytes());
+        let faults = found.check(&root, |files, bytes| {
+            let mut told = told.lock().unwrap();
+            *told = (told.0 + files, told.1 + bytes);
+        });
+        (faults, (files, bytes), told.into_inner().unwrap())
+    };
+    let (none, (files, bytes), told) = faults();
+    assert_eq!(none, [], "two checkpoints are whole");
+    assert_eq!((files, told), (16, (14, bytes)), "manifests are read before it is known how much there is");
+    for node in [stopped.node.at(1).unwrap(), stopped.node.clone()] {
+        let folder = reader.checkpoint(&node).unwrap().unwrap();
+        for (name, says) in [
+            (MODEL, "another digest"),
+            (OPTIMIZER, "another digest"),
+            ("config.toml", "another digest"),
+            ("manifest.json", "it is not there, and a record says"),
+        ] {
+            let path = folder.join(name);
+            let whole = std::fs::read(&path).unwrap();
+            if name == "manifest.json" {
+                std::fs::remove_file(&path).unwrap();
+            } else {
+                let mut bytes = whole.clone();
+                *bytes.last_mut().unwrap() ^= 1;
+                std::fs::write(&path, bytes).unwrap();
+            }
+            let (found, ..) = faults();
+            let [fault] = &found[..] else { panic!("{name}: {found:?}") };
+            assert_eq!(root.join(&fault.path), path);
+            assert!(fault.what.contains(says), "{}", fault.what);
+            std::fs::write(&path, whole).unwrap();
+        }
+    }
+    // A folder that no record calls a checkpoint, and that has no manifest, was left by a process that died.
+    let other = stopped.node.at(77).unwrap();
+    let folder = root.join("objects/blobs").join(other.address().as_str()).join("checkpoint");
+    std::fs::create_dir_all(folder).unwrap();
+    assert_eq!(faults().0, []);
+}
