@@ -55,7 +55,17 @@ pub(crate) fn study(error: StudyError) -> CliError {
                 }
             }
         }
-        StudyError::Train(error) => train(error),
+        StudyError::Train(error) => {
+            let own = match &error {
+                TrainError::Data(error) => error.next_in_study(),
+                _ => None,
+            };
+            let told = train(error);
+            match own {
+                Some(next) => told.next(next),
+                None => told,
+            }
+        }
         StudyError::Query(error) => query(error),
         StudyError::Cache(error) => cache(error),
         StudyError::NotFound { what, next } => CliError::new("not_found", what).next(next),

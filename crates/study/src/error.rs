@@ -145,7 +145,12 @@ impl SettingsError {
             Self::UnknownProfile { known, .. } => format!("its profiles are {}", known.join(", ")),
             Self::Plugin { .. } => "list what is found with `waycairn plugins`".to_owned(),
             Self::Section { .. } => "correct the section there; the default of a setting fixes its type".to_owned(),
-            Self::Refused { source, .. } => return source.next(),
+            Self::Refused { source, .. } => {
+                return match source.as_ref() {
+                    TrainError::Data(error) => error.next_in_study(),
+                    error => error.next(),
+                };
+            }
         })
     }
 }

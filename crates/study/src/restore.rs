@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
-use waycairn_analysis_host::HostError;
+use waycairn_analysis_host::{DType, HostError, OwnedTensor};
 use waycairn_cache::{Cache, Member};
 use waycairn_dag::Address;
 use waycairn_train::{Experiments, at_node};
@@ -23,8 +23,10 @@ pub struct Restored {
     pub tensors: usize,
     /// How many values they have together.
     pub values: u64,
-    /// What the model answers for the batch of its node: names and shapes.
+    /// What the model answers for the batch of its node: names and shapes. Empty where that batch cannot be made again.
     pub outputs: BTreeMap<String, Vec<usize>>,
+    /// Why there are no outputs.
+    pub without_outputs: Option<String>,
     /// Its artifacts.
     pub artifacts: Vec<RestoredArtifact>,
 }
@@ -43,7 +45,8 @@ pub struct RestoredArtifact {
 }
 
 /// Opens a run: every artifact that it refers to is there with its sizes, and its model is loaded on a device and run on
-/// the batch of its node.
+/// the batch of its node. Where the text of that batch is not there any more it is run on a single token instead, to see
+/// that it is whole.
 ///
 /// # Errors
 ///
@@ -76,12 +79,23 @@ pub fn restore(
         });
     }
     let told = |error: HostError| StudyError::Products { what: format!("the model cannot be run: {error}") };
-    let (tensors, values, outputs) = at_node(experiments, root, &node, device, |host| {
+    let (tensors, values, outputs, without_outputs) = at_node(experiments, root, &node, device, |host| {
         let weights = host.weights().map_err(told)?;
         let values = weights.iter().map(|view| view.shape().iter().product::<usize>() as u64).sum();
-        let outputs = host.forward(&host.batch().map_err(told)?).map_err(told)?;
-        let outputs = outputs.iter().map(|tensor| (tensor.name().to_owned(), tensor.view().shape().to_vec()));
-        Ok::<_, StudyError>((weights.len(), values, outputs.collect()))
+        let tensors = weights.len();
+        match host.batch() {
+            Ok(batch) => {
+                let outputs = host.forward(&batch).map_err(told)?;
+                let outputs =
+                    outputs.iter().map(|tensor| (tensor.name().to_owned(), tensor.view().shape().to_vec()));
+                Ok::<_, StudyError>((tensors, values, outputs.collect(), None))
+            }
+            Err(error) => {
+                let token = OwnedTensor::new("tokens".to_owned(), DType::I32, vec![1, 1], vec![0; 4]);
+                host.forward(&[token.map_err(told)?]).map_err(told)?;
+                Ok((tensors, values, BTreeMap::new(), Some(error.to_string())))
+            }
+        }
     })??;
     Ok(Restored {
         path: run.folder.display().to_string(),
@@ -89,6 +103,7 @@ pub fn restore(
         tensors,
         values,
         outputs,
+        without_outputs,
         artifacts,
     })
 }

@@ -41,8 +41,9 @@ impl Texts {
             return Ok(Arc::clone(text));
         }
         let reading = Reading::Given(vocabulary.clone());
-        let text = TextData::open(&Source::parse(source), reading, share)
-            .map_err(|error| HostError::unavailable(chain(&error)))?;
+        let text = TextData::open(&Source::parse(source), reading, share).map_err(|error| {
+            HostError::unavailable(format!("{}; the text is the one that `data.source` names", chain(&error)))
+        })?;
         let text = Arc::new(text);
         texts.insert((source.to_owned(), digest), Arc::clone(&text));
         Ok(text)

@@ -20,7 +20,7 @@ Examples:
   waycairn restore gpt.baseline.r0 --device cpu --format json
 
 A run is named by its folder below `runs`, by the name of its nodes, or by its node's address. The model is loaded on the
-device and run on its own batch. Variables of a launcher count for nothing here.")]
+device and run on its own batch; where the text of that batch is gone `outputs` is empty, and `without_outputs` says why. Variables of a launcher count for nothing here.")]
 pub(crate) struct RestoreArgs {
     /// The run
     #[arg(value_name = "RUN")]
@@ -38,23 +38,27 @@ pub(crate) fn run(args: &RestoreArgs, context: &Context) -> Result<(), CliError>
     let root = args.place.root(context)?;
     let restored = waycairn_study::restore(&context.experiments, &root, &args.run, &args.device);
     let restored = restored.map_err(failure::study)?;
+    if let Some(why) = &restored.without_outputs {
+        context.note(&format!(
+            "the model is not run on its own batch, which cannot be made again: {}; put the text back, or link to it, at \
+             the path of `data.source` in settings_training.toml",
+            printable(why)
+        ));
+    }
     let mut out = args.output.place.open()?;
     match args.output.format() {
         Shape::Json => out.json(&Value::from(json!(restored)))?,
         Shape::Table => {
             out.text(&format!("run       {}\n", printable(&restored.path)))?;
             out.text(&format!("node      {}\n", printable(&restored.node)))?;
+            let outputs = restored.outputs.iter().map(|(name, shape)| format!("{name} {shape:?}"));
+            let outputs = match outputs.collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => format!("loaded on {}", args.device),
+                outputs => format!("on {} its own batch gives {outputs}", args.device),
+            };
             out.text(&format!(
-                "model     {} tensors, {} values; on {} its own batch gives {}\n",
-                restored.tensors,
-                restored.values,
-                args.device,
-                restored
-                    .outputs
-                    .iter()
-                    .map(|(name, shape)| format!("{name} {shape:?}"))
-                    .collect::<Vec<_>>()
-                    .join(", ")
+                "model     {} tensors, {} values; {outputs}\n",
+                restored.tensors, restored.values
             ))?;
             for artifact in &restored.artifacts {
                 out.text(&format!("{}  {}\n", printable(&artifact.product), printable(&artifact.path)))?;

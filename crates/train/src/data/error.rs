@@ -81,6 +81,24 @@ pub enum DataError {
 pub struct NotInVocabulary;
 
 impl DataError {
+    /// Says what to do about it in a study, whose data its settings file names.
+    #[must_use]
+    pub fn next_in_study(&self) -> Option<String> {
+        let source = "`data.source` of settings_training.toml";
+        match self {
+            Self::Unreadable { .. } => {
+                Some(format!("put the text back there, or name an existing text file in {source}"))
+            }
+            Self::NotAFile { .. } => Some(format!("name a text file in {source}")),
+            Self::NotUtf8 { .. } | Self::TooManyCharacters { .. } => Some(
+                "convert the text to what the tokenizer reads, or set `data.tokenizer = 'byte'` in settings_training.toml"
+                    .to_owned(),
+            ),
+            Self::Changed { .. } => Some(format!("put the old data back, or name it in {source}")),
+            _ => self.next(),
+        }
+    }
+
     /// Says what to do about it.
     #[must_use]
     pub fn next(&self) -> Option<String> {
