@@ -15,7 +15,8 @@ const NAME_LIMIT: usize = 200;
 
 /// Keys of an analysis that are not its own: its provenance, and the names of its result files, which the store
 /// records. Readers know them by their last part.
-const RESERVED: [&str; 5] = ["plugin", "plugin_version", "plugin_sha256", "settings_sha256", "result_files"];
+const RESERVED: [&str; 6] =
+    ["plugin", "plugin_version", "plugin_sha256", "settings_sha256", "fingerprint", "result_files"];
 
 const MEDIA_TYPES: [(&str, &str); 8] = [
     ("application/json", "json"),

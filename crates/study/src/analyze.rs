@@ -240,7 +240,10 @@ impl Launch<'_> {
             let provenance = analysis.provenance(&own).map_err(|error| StudyError::Products {
                 what: format!("the {} `{name}` cannot be recorded: {}", declared.kind, reasons(&error)),
             })?;
-            attached.push(waycairn_train::attachment(name, &provenance, outputs));
+            let mut attachment = waycairn_train::attachment(name, &provenance, outputs);
+            // The settings of the analysis alone do not tell two results apart: products and the study count too.
+            attachment.fields.push((format!("{name}/fingerprint"), fingerprint.to_string().into()));
+            attached.push(attachment);
         }
         staged.metrics(&results)?;
         // The node first: what is recorded there twice is recorded once, and the folder says when all is done.
