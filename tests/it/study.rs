@@ -139,6 +139,15 @@ fn a_study_runs_records_its_metrics_at_nodes_and_does_nothing_again() {
     assert_eq!(shown["seq"], 1);
     assert_eq!(shown["fields"]["loss_by_position/mean"].as_f64(), Some(mean));
     assert_eq!(shown["fields"]["train/step"], 2);
+    // What it was computed from is told there too.
+    for name in ["loss_by_position", "loss_by_position_curve"] {
+        assert!(state["results"][name]["fingerprint"].is_string(), "{state}");
+        assert_eq!(
+            shown["fields"][format!("{name}/fingerprint")],
+            state["results"][name]["fingerprint"],
+            "{name}"
+        );
+    }
     assert!(shown["files"].to_string().contains("loss_by_position_curve.curve.svg"), "{}", shown["files"]);
 
     let before = files(&study.out());
@@ -528,4 +537,46 @@ fn space_is_told_and_a_run_is_removed_after_a_plan() {
     study.launch("waycairn run");
     assert_eq!(study.run("waycairn verify --root out").status, Some(0));
     assert_eq!(value("waycairn nodes --root out --format json").as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn a_flipped_byte_of_a_checkpoint_is_found_by_the_deep_check() {
+    let study = Study::new();
+    study.launch("waycairn train");
+    let blobs = fs::read_dir(study.out().join("objects/blobs")).expect("blobs");
+    let mut models = blobs.map(|entry| entry.expect("an entry").path().join("checkpoint/model.safetensors"));
+    let model = models.find(|model| model.is_file()).expect("a checkpoint");
+    let mut bytes = fs::read(&model).expect("a file");
+    *bytes.last_mut().expect("a byte") ^= 1;
+    fs::write(&model, bytes).expect("a file");
+    let verified = study.run("waycairn verify --root out --format json");
+    assert_eq!(verified.status, Some(3), "{verified}");
+    let found: Value = serde_json::from_str(&verified.out).expect("what is damaged");
+    let path = model.strip_prefix(study.out()).expect("a path below the root").display().to_string();
+    let what = "its bytes have another digest";
+    assert_eq!(found["damaged"], serde_json::json!([{ "path": path, "key": null, "what": what }]));
+}
+
+#[test]
+fn a_run_whose_text_is_gone_is_opened_all_the_same() {
+    let study = Study::new();
+    let text: String = (0..400).map(|line| format!("line {line}\n")).collect();
+    study.write("text.txt", &text);
+    let named = TRAINING.replace("context = 8", "context = 8, source = 'text.txt'");
+    study.write("settings_training.toml", &named);
+    study.launch("waycairn train");
+    fs::remove_file(study.folder.path().join("text.txt")).expect("a text");
+    let restored = study.run("waycairn restore gpt.baseline.r0 --root out --format json");
+    assert_eq!(restored.status, Some(0), "{restored}");
+    let said: Value = serde_json::from_str(&restored.out).expect("a run");
+    assert_eq!(said["outputs"], serde_json::json!({}));
+    assert!(said["without_outputs"].as_str().is_some_and(|why| why.contains("text.txt")), "{said}");
+    assert!(said["tensors"].as_u64() > Some(5));
+    assert!(restored.err.contains("`data.source` in settings_training.toml"), "{restored}");
+    let launched = study.run("waycairn train");
+    for told in [&restored, &launched] {
+        assert!(!told.err.contains("--text") && !told.err.contains("plugin"), "{told}");
+    }
+    assert!(matches!(launched.status, Some(1 | 2)), "{launched}");
+    assert!(launched.err.contains("`data.source` of settings_training.toml"), "{launched}");
 }
