@@ -18,6 +18,9 @@ use crate::kit::{FakeHost, Temper};
 
 const PACKAGE: &str = "waycairn-analysis-api";
 
+/// The guide's plugins of a study, in its order.
+const GUIDE: [&str; 3] = ["guide_model", "guide_scalars", "guide"];
+
 pub struct Authors {
     built: PathBuf,
 }
@@ -61,11 +64,15 @@ fn build() -> Authors {
     put(&root.join("modern/Cargo.toml"), &plugin_manifest("modern", &api));
     put(&root.join("modern/src/lib.rs"), MODERN);
 
-    // The guide's plugin of a study, as it stands there.
+    // The guide's plugins of a study, as they stand there: each block that is a whole plugin, after that of its beginning.
     let guide = fs::read_to_string(workspace.join("docs/plugins.md")).unwrap();
-    let example = guide.split("```rust\n").find(|block| block.contains("impl Product for")).unwrap();
-    put(&root.join("guide/Cargo.toml"), &plugin_manifest("guide", &api));
-    put(&root.join("guide/src/lib.rs"), example.split_once("```").unwrap().0);
+    let blocks = guide.split("```rust\n").skip(2).map(|block| block.split_once("```").unwrap().0);
+    let whole: Vec<&str> = blocks.filter(|block| block.contains("export_analyses!")).collect();
+    assert_eq!(whole.len(), GUIDE.len(), "each has a name here");
+    for (name, block) in GUIDE.iter().zip(whole) {
+        put(&root.join(name).join("Cargo.toml"), &plugin_manifest(name, &api));
+        put(&root.join(name).join("src/lib.rs"), block);
+    }
 
     // The next minor version: a field after the last prefix field, and a method with a default.
     let newer = root.join("newer-api");
@@ -164,7 +171,9 @@ fn build() -> Authors {
         "first",
         "first-host",
         "modern",
-        "guide",
+        GUIDE[0],
+        GUIDE[1],
+        GUIDE[2],
         "newer",
         "newer-host",
         "changed",

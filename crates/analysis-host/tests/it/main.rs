@@ -12,6 +12,7 @@
 
 mod authors;
 mod discover;
+mod guide;
 mod kit;
 mod product;
 mod refuse;

@@ -364,6 +364,8 @@ fn the_guides_plugin_of_a_study_builds_the_same_walks_on_any_number_of_threads()
     let selected = walks.select(&json!({}), &analysis, "m").unwrap();
     assert!(walks.check(&selected).unwrap().errors.is_empty());
     assert_eq!(walks.estimate(&selected).unwrap(), json!({"bytes": 240}));
+    let small = json!({"analysis": {"walks": {"count": 1000, "steps": 100, "max_bytes": 10}}});
+    assert_eq!(walks.check(&small).unwrap().errors, ["walks.count=1000 needs more than walks.max_bytes=10"]);
     let values = doubles();
     let making = Making::new(selected, &values);
     walks.build(&making).unwrap();
