@@ -82,6 +82,31 @@ fn of_equal_libraries_the_first_in_the_order_is_run() {
 }
 
 #[test]
+fn what_a_library_offers_a_study_is_listed_with_its_settings() {
+    let root = Root::new(program());
+    let library = plugin("loss_by_position").display().to_string();
+    let listed = root.json(&["plugins", "--plugin", &library]);
+    let row = |name: &str| {
+        let found = listed.as_array().expect("rows").iter().find(|row| row["name"] == name);
+        found.unwrap_or_else(|| panic!("`{name}` is listed: {listed}"))
+    };
+    assert_eq!(row("loss_by_position")["kind"], "metric");
+    assert_eq!(row("loss_by_position")["description"], "losses at the ends of the context");
+    let plot = row("loss_by_position_curve");
+    assert_eq!(plot["kind"], "plot");
+    let own = ["loss_by_position_curve.height = 360", "loss_by_position_curve.width = 640"];
+    assert_eq!(plot["settings"], serde_json::json!(own));
+    let product = row("position_losses");
+    assert_eq!((&product["kind"], &product["version"]), (&"product".into(), &"1".into()));
+    assert!(product["description"].as_str().is_some_and(|text| text.contains("0 is every row")), "{product}");
+    let section = row("position");
+    assert_eq!(section["kind"], "settings");
+    assert_eq!(section["settings"], serde_json::json!(["position.rows = 0"]));
+    let table = root.run(&["plugins", "--plugin", &library]);
+    assert!(table.out.contains("settings: position.rows = 0"), "{table}");
+}
+
+#[test]
 fn what_plugins_may_call_is_listed_and_what_they_lack_is_told_before_they_run() {
     let root = Root::new(program());
     let listed = root.json(&["plugins", "--functions"]);

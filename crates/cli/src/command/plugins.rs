@@ -1,9 +1,9 @@
-//! `waycairn plugins`: the analyses that would be found, and what is wrong with those that would not.
+//! `waycairn plugins`: what the libraries that would be found offer, and what is wrong with those that would not.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use waycairn_analysis_host::{Declared, Discovery, Found, discover};
+use waycairn_analysis_host::{Discovery, Found, Refused, discover};
 use waycairn_train::{ExperimentDescription, Port, Signature};
 
 use crate::context::Context;
@@ -25,7 +25,7 @@ pub(crate) struct PluginPlaces {
     pub(super) folders: Vec<PathBuf>,
 }
 
-/// List the analyses of all plugins that are found, and why others are refused
+/// List what all plugins that are found offer, with settings and defaults, and why others are refused
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,6 +36,10 @@ Examples:
 Plugins are looked for in this order: --plugin, --plugin-dir, the folders of $WAYCAIRN_PLUGIN_PATH, `plugins`
 in the output root, and `waycairn/plugins` in your data folder ($XDG_DATA_HOME, else ~/.local/share). A plugin
 is native code that runs with your rights: only what you name or place there is loaded.
+
+Listed are the analyses, metrics, plots and products of each library, and the sections of settings that it adds to
+a study. SETTINGS are defaults as lines of TOML: those of a section, and of a metric or a plot, can be copied under
+[base] of settings_analysis.toml; --set of `analyze --at` takes those of an analysis without its name.
 
 --functions lists what a plugin may call of an experiment, with the inputs and outputs of each.")]
 pub(crate) struct PluginsArgs {
@@ -49,7 +53,8 @@ pub(crate) struct PluginsArgs {
 }
 
 /// The stable shape of a row.
-const FIXED: &[&str] = &["name", "version", "api", "file", "sha256", "status", "reason"];
+const FIXED: &[&str] =
+    &["name", "version", "api", "file", "sha256", "status", "reason", "kind", "description", "settings"];
 
 /// The stable shape of a function.
 const FUNCTION: &[&str] = &["experiment", "function", "inputs", "outputs", "description"];
@@ -95,11 +100,26 @@ pub(crate) fn run(args: &PluginsArgs, context: &Context) -> Result<(), CliError>
     let rows: Vec<Row> = found.iter().flat_map(rows_of).collect();
     match args.output.format() {
         Format::Table => {
-            let mut grid =
-                Grid::new(["analysis", "version", "interface", "status", "file", "what it does, or why not"]);
+            let mut grid = Grid::new([
+                "name",
+                "kind",
+                "version",
+                "interface",
+                "status",
+                "file",
+                "what it does, or why not",
+            ]);
             for row in rows {
-                let said = row.reason.clone().or(row.description).map_or(Value::Null, Value::Text);
-                grid.push([row.name, row.version, row.api, Value::from(row.status), row.file, said]);
+                let said = Value::text(row.said());
+                grid.push([
+                    row.name,
+                    row.kind,
+                    row.version,
+                    row.api,
+                    Value::from(row.status),
+                    row.file,
+                    said,
+                ]);
             }
             if grid.is_empty() {
                 let nothing = nothing_found("no plugins", &discovery, context);
@@ -156,18 +176,17 @@ fn function_rows(experiments: &[ExperimentDescription]) -> Vec<Vec<Value>> {
     experiments.iter().flat_map(of).collect()
 }
 
-/// What an analysis does and which settings it has, with their defaults.
-fn described(declared: &Declared) -> String {
-    let settings: Vec<String> = declared.settings.as_object().map_or_else(Vec::new, |settings| {
-        settings.iter().map(|(path, default)| format!("{path}={default}")).collect()
-    });
-    if settings.is_empty() {
-        return declared.description.clone();
+/// Defaults as lines of TOML, each by its dotted path.
+fn lines(path: &str, default: &serde_json::Value) -> Vec<String> {
+    match default.as_object() {
+        Some(table) if !table.is_empty() => {
+            table.iter().flat_map(|(name, default)| lines(&format!("{path}.{name}"), default)).collect()
+        }
+        _ => vec![format!("{path} = {default}")],
     }
-    format!("{}; settings: {}", declared.description, settings.join(", "))
 }
 
-/// An analysis, or something that is none.
+/// One thing that a library offers, or something that it does not.
 struct Row {
     name: Value,
     version: Value,
@@ -176,18 +195,40 @@ struct Row {
     sha256: Value,
     status: &'static str,
     reason: Option<String>,
+    kind: Value,
     description: Option<String>,
+    settings: Vec<String>,
 }
 
 impl Row {
     /// The stable shape of a row.
     fn values(self) -> Vec<Value> {
-        let reason = Value::text(self.reason);
-        vec![self.name, self.version, self.api, self.file, self.sha256, Value::from(self.status), reason]
+        let (status, reason) = (Value::from(self.status), Value::text(self.reason));
+        let (description, settings) = (Value::text(self.description), Value::list(self.settings));
+        vec![
+            self.name,
+            self.version,
+            self.api,
+            self.file,
+            self.sha256,
+            status,
+            reason,
+            self.kind,
+            description,
+            settings,
+        ]
+    }
+
+    /// What a table says of it: why it is refused, else what it does and its settings.
+    fn said(&self) -> Option<String> {
+        let settings = (!self.settings.is_empty()).then(|| format!("settings: {}", self.settings.join(", ")));
+        let said: Vec<String> = self.description.clone().into_iter().chain(settings).collect();
+        self.reason.clone().or_else(|| (!said.is_empty()).then(|| said.join("; ")))
     }
 }
 
-/// The rows of one file: its analyses, then those of it that cannot be used; or the file itself where it is refused.
+/// The rows of one file: its analyses, its products and its sections of settings, then what of it cannot be used; or the
+/// file itself where it is refused.
 fn rows_of(found: &Found) -> Vec<Row> {
     let refused = |path: &Path, reason: String| Row {
         name: Value::Null,
@@ -197,32 +238,58 @@ fn rows_of(found: &Found) -> Vec<Row> {
         sha256: Value::Null,
         status: "refused",
         reason: Some(one_line(&reason)),
+        kind: Value::Null,
         description: None,
+        settings: Vec::new(),
     };
     let library = match &found.result {
         Ok(library) => library,
         Err(error) => return vec![refused(&found.path, error.to_string())],
     };
-    let api = || Value::from(library.api_version());
-    let sha256 = || Value::Text(library.digest().to_string());
+    let offered = |name: &str, kind: &str| Row {
+        name: Value::from(name),
+        version: Value::Null,
+        api: Value::from(library.api_version()),
+        file: Value::Text(library.path().display().to_string()),
+        sha256: Value::Text(library.digest().to_string()),
+        status: "loaded",
+        reason: None,
+        kind: Value::from(kind),
+        description: None,
+        settings: Vec::new(),
+    };
     let mut rows = Vec::new();
     for analysis in library.analyses() {
         let declared = analysis.declaration();
+        let settings = declared.settings.as_object().filter(|settings| !settings.is_empty());
         rows.push(Row {
-            name: Value::from(declared.name.as_str()),
             version: Value::from(declared.version.as_str()),
-            api: api(),
-            file: Value::Text(library.path().display().to_string()),
-            sha256: sha256(),
-            status: "loaded",
-            reason: None,
-            description: Some(described(declared)),
+            description: Some(declared.description.clone()),
+            settings: settings.map_or_else(Vec::new, |_| lines(&declared.name, &declared.settings)),
+            ..offered(&declared.name, declared.kind.as_str())
         });
     }
-    for unusable in library.refused() {
-        let row = refused(library.path(), unusable.error.to_string());
-        rows.push(Row { api: api(), sha256: sha256(), ..row });
+    for product in library.products() {
+        let declared = product.declaration();
+        rows.push(Row {
+            version: Value::Text(declared.version.to_string()),
+            description: Some(declared.description.clone()),
+            ..offered(&declared.name, "product")
+        });
     }
+    for (section, defaults) in library.settings().as_object().into_iter().flatten() {
+        rows.push(Row { settings: lines(section, defaults), ..offered(section, "settings") });
+    }
+    let unusable = |kind: &'static str| {
+        move |unusable: &Refused| Row {
+            name: Value::Null,
+            status: "refused",
+            reason: Some(one_line(&unusable.error.to_string())),
+            ..offered("", kind)
+        }
+    };
+    rows.extend(library.refused().iter().map(unusable("analysis")));
+    rows.extend(library.refused_products().iter().map(unusable("product")));
     rows
 }
 
@@ -249,7 +316,17 @@ mod tests {
         assert_eq!(
             written(&Columns::fixed(FIXED), rows, rows::json),
             "[\n{\"name\":null,\"version\":null,\"api\":null,\"file\":\"no-such.so\",\"sha256\":null,\
-             \"status\":\"refused\",\"reason\":\"no such file: `no-such.so`\"}\n]\n"
+             \"status\":\"refused\",\"reason\":\"no such file: `no-such.so`\",\"kind\":null,\"description\":null,\
+             \"settings\":[]}\n]\n"
+        );
+    }
+
+    #[test]
+    fn defaults_are_lines_of_toml() {
+        let defaults = serde_json::json!({"rows": 0, "plot": {"title": "x", "bins": [1, 2]}, "more": {}});
+        assert_eq!(
+            lines("own", &defaults),
+            ["own.more = {}", "own.plot.bins = [1,2]", "own.plot.title = \"x\"", "own.rows = 0"]
         );
     }
 }
