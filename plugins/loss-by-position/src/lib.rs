@@ -8,7 +8,7 @@
 //! | product `position_losses` | the array `loss`, f32 \[context\]: mean cross-entropy in nats at each position |
 //! | metric `loss_by_position` | `first`, `last`, `mean`, and `ratio`, which is last by first |
 //! | plot `loss_by_position_curve` | the array as a curve, SVG |
-//! | setting `position.rows` | how many rows of the model's batch are used; 0 is all of them |
+//! | setting `position.rows` | how many rows of the batch of the run's last node are used; 0 is every row |
 //!
 //! The metric and the plot take what the product has: a change of either runs no model.
 

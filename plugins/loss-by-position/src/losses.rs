@@ -41,7 +41,9 @@ struct Position {
 
 impl Product for PositionLosses {
     fn declare() -> ProductDeclaration {
-        ProductDeclaration::new("position_losses", 1, "mean cross-entropy at each position of the context")
+        let what = "mean cross-entropy at each position of the context, over the first `position.rows` rows of the batch \
+                    of the run's last node; 0 is every row";
+        ProductDeclaration::new("position_losses", 1, what)
             .needs(ProductNeeds::default().function("loss").backend())
             .sources(SOURCES)
     }
