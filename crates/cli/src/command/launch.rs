@@ -29,10 +29,10 @@ Examples:
 
 Each worker is the command behind the two hyphens, with RANK and WORLD_SIZE set. They share the runs of the study: each run
 is done by one of them, and the last one to end cleans up. Give each its share of the cores with `runtime.cpu_threads`.
-What a worker says begins with its number, as in `worker 0: `; its answer comes when all have ended, and with a --format
-of its own it has no number before it. A first signal, Ctrl-C or one to the launcher alone, stops all of them in good order, and a
-second one ends them. The exit status is 0 where the study is whole, whatever became of a single worker; else 1 if one
-has failed or was killed, 2 if all refuse the command, 4 if they were stopped, 130 if they were ended.")]
+What a worker says begins with its number, as in `worker 0: `; its answer comes when all have ended, and with a --format of
+its own it has no number before it. A first signal, Ctrl-C or one to the launcher alone, stops all of them in good order,
+and a second one ends them. The exit status is 0 where the study is whole, whatever became of a single worker; else 1 if
+one has failed or was killed, 2 if all refuse the command, 4 if they were stopped, 130 if they were ended.")]
 pub(crate) struct LaunchArgs {
     /// How many, up to 1024
     #[arg(short = 'n', long, value_name = "N", value_parser = count::positive::<u32>, allow_negative_numbers = true)]

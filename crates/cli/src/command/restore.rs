@@ -20,7 +20,8 @@ Examples:
   waycairn restore gpt.baseline.r0 --device cpu --format json
 
 A run is named by its folder below `runs`, by the name of its nodes, or by its node's address. The model is loaded on the
-device and run on its own batch; where the text of that batch is gone `outputs` is empty, and `without_outputs` says why. Variables of a launcher count for nothing here.")]
+device and run on its own batch; where the text of that batch is gone, `outputs` is empty and `without_outputs` says
+why. Variables of a launcher count for nothing here.")]
 pub(crate) struct RestoreArgs {
     /// The run
     #[arg(value_name = "RUN")]
