@@ -74,9 +74,17 @@ pub(crate) fn study(error: StudyError) -> CliError {
             .next("wait for it to end: workers of one launch have the same settings and the same stage; another study can have another output"),
         StudyError::OverLimit { .. } => CliError::of("limit", error)
             .next("lower the settings that are named; nothing was written"),
-        StudyError::Runs { .. } => CliError::of("runs", error).or_system_next().default_next(
-            "the same command goes on with the rest; `--keep-going` runs the others before it tells of failures",
-        ),
+        StudyError::Runs { ref source, .. } => {
+            let next = of_first(source);
+            let told = CliError::of("runs", error);
+            let told = match next {
+                Some(next) => told.next(next),
+                None => told.or_system_next(),
+            };
+            told.default_next(
+                "the same command goes on with the rest; `--keep-going` runs the others before it tells of failures",
+            )
+        }
         StudyError::Damaged { .. } => {
             CliError::of("corrupt", error).next("remove the run's folder, and launch the study again")
         }
@@ -90,6 +98,24 @@ pub(crate) fn study(error: StudyError) -> CliError {
         StudyError::Products { .. } => CliError::of("products", error)
             .default_next("correct settings_analysis.toml, or the plugin; `waycairn plugins` lists what is found"),
         error => CliError::of("study", error).or_system_next(),
+    }
+}
+
+/// What to do about the first run that failed, where its error knows; as studies have it.
+fn of_first(error: &StudyError) -> Option<String> {
+    match error {
+        StudyError::Train(TrainError::Data(error)) => error.next_in_study(),
+        StudyError::Train(TrainError::Checkpoint { node, source, .. }) if source.is_damage() => {
+            Some(format!(
+                "take the checkpoint away with `waycairn rm {node} --yes`; the same command then trains the run once more"
+            ))
+        }
+        StudyError::Cache(CacheError::Damaged { .. }) => Some(
+            "set it aside with `waycairn verify --quarantine`; the same command then builds it again"
+                .to_owned(),
+        ),
+        StudyError::NotFound { next, .. } => Some(next.clone()),
+        _ => None,
     }
 }
 

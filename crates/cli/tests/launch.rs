@@ -1,7 +1,7 @@
 //! Several workers of one launcher: what they say, how they are stopped, and what becomes of the study.
 
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
