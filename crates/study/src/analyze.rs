@@ -98,7 +98,9 @@ impl Launch<'_> {
         let folder = root.join(&run.job.folder);
         let node = self.node(run)?;
         let there = record::read::<AnalysisFile>(&folder.join(ANALYSIS)).ok().flatten();
-        let done = there.as_ref().is_some_and(|there| there.is_complete(&folder, &graph.wanted));
+        let done = there.as_ref().is_some_and(|there| {
+            there.is_complete(&folder, &graph.wanted) && root.join(&there.source).is_file()
+        });
 
         // Complete with a product missing is not whole: the history is to name what is there.
         let there_all =

@@ -121,10 +121,24 @@ fn records(cache: &Cache, found: &mut Verification) -> Result<(), StudyError> {
                 for what in run.run.faults(root, &folder) {
                     found.damaged.push(damaged(format!("{shown}/run.json"), what));
                 }
+                // What a run that is trained has beside it.
+                let trained = run.run.node.is_some();
+                let beside = [
+                    (record::STATUS, run.status.is_some()),
+                    (record::ARTIFACTS, !run.artifacts.artifacts.is_empty()),
+                ];
+                for (file, _) in beside.into_iter().filter(|(_, there)| trained && !there) {
+                    let what = "it is missing; the next launch of these settings writes it".to_owned();
+                    found.damaged.push(damaged(format!("{shown}/{file}"), what));
+                }
                 let analysis = root.join(&folder).join(record::ANALYSIS);
                 match record::read::<AnalysisFile>(&analysis) {
                     Ok(None) => {}
                     Ok(Some(file)) => {
+                        if !root.join(&file.source).is_file() {
+                            let what = format!("it names the archive `{}`, which is not there", file.source);
+                            found.damaged.push(damaged(format!("{shown}/{}", record::ANALYSIS), what));
+                        }
                         found.checked +=
                             file.results.values().map(|result| result.files.len() as u64).sum::<u64>();
                         let faults = if file.state == AnalysisState::Complete {

@@ -212,6 +212,15 @@ fn study_case_08_records_that_contradict_each_other_are_damage() {
         assert_eq!(damaged(root), [format!("{shown}/run.json")], "{at}");
         mended(root, &expected, &at);
     }
+    let missing = format!("source/{}.zip", "0".repeat(32));
+    edit(&root.join(&run).join("analysis.json"), |analysis| analysis["source"] = json!(missing));
+    assert_eq!(damaged(root), [format!("{shown}/analysis.json")]);
+    mended(root, &expected, "the archive of an analysis");
+    for file in ["status.json", "artifacts.json"] {
+        fs::remove_file(root.join(&run).join(file)).unwrap();
+        assert_eq!(damaged(root), [format!("{shown}/{file}")]);
+        mended(root, &expected, file);
+    }
     // A file outside the run with the right bytes is no result of the run.
     fs::copy(root.join(&run).join("metrics/loss_by_position.json"), root.join("outside.json")).unwrap();
     edit(&root.join(&run).join("analysis.json"), |analysis| {

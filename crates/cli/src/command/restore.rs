@@ -12,7 +12,7 @@ use crate::output::{Shape, ShapeOutput};
 use crate::table::printable;
 use crate::value::Value;
 
-/// Open the model and the artifacts of a run of a study, to see that they are whole and where they are
+/// Open the model and the artifacts of a run of a study, to see that they are there and where
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

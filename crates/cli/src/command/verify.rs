@@ -42,6 +42,12 @@ pub(crate) fn run(args: &VerifyArgs, context: &Context) -> Result<Exit, CliError
         return Err(CliError::new("not_found", format!("there is no folder `{}`", root.display()))
             .next("name the root with `--root`, or the settings with `--settings-dir`"));
     }
+    if !root.join("FORMAT").exists() {
+        context.note(&format!(
+            "`{}` does not look like an output root: it has no file `FORMAT`",
+            root.display()
+        ));
+    }
     let watch = Mutex::new(Watch::new(&context.terminal));
     let progress = |checking: Checking| {
         // Another thread shows it; the next block is soon there.
