@@ -52,7 +52,7 @@ const COMMANDS: &[(&str, How, &[&str])] = &[
     ("waycairn sample shakespeare ", How::Whole, &["ROMEO:"]),
     ("waycairn init ", How::Whole, &["settings_training.toml"]),
     ("waycairn plan ", How::Whole, &["baseline", "learning_rate=0.001", "0 of 3 models are there"]),
-    ("waycairn run --settings-dir ", How::Whole, &["3 runs in `outputs/small`", "model: 3 trained"]),
+    ("waycairn run --settings-dir ", How::Whole, &["3 runs in `outputs/small`", "model: 3 built"]),
     ("waycairn query 'has val/loss' ", How::Whole, &["gpt.baseline.r0@", "val/loss"]),
     ("cargo bench ", How::Left("it measures, for hours"), &[]),
 ];

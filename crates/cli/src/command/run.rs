@@ -16,8 +16,8 @@ Examples:
   waycairn run --profile small --format json
 
 The study is what settings_training.toml and settings_analysis.toml describe; `waycairn init` writes both. Its last line
-with --format json is {products: [{product, key, status: hit|built, bytes, seconds, estimate}], runs: [{path, node, status}],
-removed: [path], cleaned: {removed: {files, bytes}, kept: {files, bytes}}}; cleaned is null where another worker cleans
+with --format json is {products: [{product, key, status: hit|built|damaged, bytes, seconds, estimate}], runs: [{path, node,
+status, computed, kept}], removed: [path], cleaned: {removed: {files, bytes}, kept: {files, bytes}}}; cleaned is null where another worker cleans
 up. Plugins are looked for where settings_analysis.toml says, and as `waycairn plugins` does.")]
 pub(crate) struct RunArgs {
     #[command(flatten)]

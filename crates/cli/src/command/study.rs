@@ -201,7 +201,11 @@ fn text(report: &LaunchReport, training: &Training) -> String {
     kinds.dedup();
     for kind in kinds {
         let (built, hit) = (count(kind, "built"), count(kind, "hit"));
-        parts.push(format!("  {kind}: {built} built, {hit} there already\n"));
+        let damaged = match count(kind, "damaged") {
+            0 => String::new(),
+            damaged => format!(", {damaged} damaged, which nothing needed"),
+        };
+        parts.push(format!("  {kind}: {built} built, {hit} there already{damaged}\n"));
         let done = report.products.iter().filter(|known| known.product == kind && known.status == "built");
         parts.extend(cost(&done.collect::<Vec<_>>()));
     }

@@ -35,8 +35,8 @@ Examples:
 
 Without --text, --preset, --settings, --branch and --resume it is a study that is trained: every run that the file
 settings_training.toml describes. `waycairn init` writes one, and `waycairn plan` says what it would run. Its last line
-with --format json is {{products: [{{product, key, status: hit|built, bytes, seconds, estimate}}], runs: [{{path, node, status}}],
-removed: [path], cleaned: {{removed: {{files, bytes}}, kept: {{files, bytes}}}}}}: what the clean-up at the end removed
+with --format json is {{products: [{{product, key, status: hit|built, bytes, seconds, estimate}}], runs: [{{path, node, status,
+computed, kept}}], removed: [path], cleaned: {{removed: {{files, bytes}}, kept: {{files, bytes}}}}}}: what the clean-up at the end removed
 and kept of the cache, of runs/ and of source/.
 
 The same command again goes on where the run stopped, at its newest complete checkpoint; a run that is
