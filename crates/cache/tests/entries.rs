@@ -339,6 +339,7 @@ fn cache_3_a_hit_works_where_nothing_can_be_written_and_makes_nothing() {
     mode(0o755);
 }
 
+/// Field case F12: what is mapped stays as it was.
 #[test]
 fn cache_3_a_held_entry_survives_its_removal_from_under_it_or_says_that_it_is_gone() {
     let (_root, cache) = cache();

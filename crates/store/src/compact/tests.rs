@@ -79,6 +79,7 @@ fn contents(root: &TempDir) -> Vec<String> {
     rows
 }
 
+/// Field case F12: the sources stay for readers, whole, under hidden names.
 #[test]
 fn store_3_compaction_keeps_every_row_and_hides_its_sources() {
     let root = TempDir::new().unwrap();

@@ -31,6 +31,32 @@ fn train_5_the_newest_checkpoints_stay_and_no_number_changes() {
 }
 
 #[test]
+fn f21_the_next_checkpoint_is_there_before_the_last_one_goes() {
+    let rig = Rig::new();
+    let request = rig.request("kept", &[("steps", "40"), ("checkpoint_every", "1"), ("keep_last", "1")]);
+    let root = rig.root("kept");
+    let newest = || {
+        let runs = ObjectReader::open(&root).ok()?.runs().ok()?;
+        runs.first()?.checkpoints.last().copied()
+    };
+    let mut seen = Vec::new();
+    std::thread::scope(|scope| {
+        let training = scope.spawn(|| run(&request));
+        while !training.is_finished() {
+            // Whenever the run is killed, one is there to go on from.
+            match (newest(), seen.last()) {
+                (None, None) => {}
+                (Some(now), before) if before.is_none_or(|before| *before <= now) => seen.push(now),
+                (now, before) => panic!("{now:?} after {before:?}"),
+            }
+        }
+    });
+    seen.dedup();
+    assert!(seen.len() > 2, "{seen:?}");
+    assert_eq!(newest(), Some(39));
+}
+
+#[test]
 fn train_5_a_run_that_is_stopped_keeps_what_it_goes_on_from() {
     let rig = Rig::new();
     let sets = [("steps", "12"), ("keep_last", "1")];
