@@ -1,0 +1,15 @@
+//! The ten metrics of the study, and three more, from arrays to what is written: the names of fields are interface.
+
+mod coverage;
+mod error;
+mod extension;
+mod reference;
+mod resolution;
+mod verification;
+
+pub use coverage::{Coverage, Width};
+pub use error::{Bias, Estimates};
+pub use extension::{MedianAbsoluteBias, ParameterCount};
+pub use reference::{ExactReference, Posterior, mode_rmse};
+pub use resolution::Resolution;
+pub use verification::{Normalization, Pairwise, Reweighting, log_mean_ratios};

@@ -1,0 +1,113 @@
+//! How a section is read and checked.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::fault::{Fault, Faults, json};
+
+/// One section of the settings.
+pub trait Section: Default + Serialize + DeserializeOwned {
+    /// Where it stands in the settings.
+    const PATH: &'static str;
+
+    /// Its fields, and for each what is allowed.
+    const FIELDS: &'static [(&'static str, &'static str)];
+
+    /// Says of each value out of range that it is so.
+    fn check(&self, check: &mut Check);
+
+    /// Refuses values that are not allowed.
+    ///
+    /// # Errors
+    ///
+    /// [`Faults`] with all of them.
+    fn validate(&self) -> Result<(), Faults> {
+        let mut check = Check::new(Self::PATH, Self::FIELDS, json(self));
+        self.check(&mut check);
+        Faults::none_of(check.faults)
+    }
+
+    /// Reads the section: what is given over what is the default. Nothing at all (null) is the default.
+    ///
+    /// # Errors
+    ///
+    /// [`Faults`] with all that is wrong: names, types, ranges.
+    fn read(given: &Value) -> Result<Self, Faults> {
+        let empty = Map::new();
+        let given = match given {
+            Value::Null => &empty,
+            Value::Object(fields) => fields,
+            other => return Err(Faults::one(Self::PATH, other, "a table")),
+        };
+        let defaults = json(Self::default());
+        let mut whole = defaults.clone();
+        let mut faults = Vec::new();
+        for (name, value) in given {
+            let known = Self::FIELDS.iter().find(|(field, _)| field == name);
+            let path = format!("{}.{name}", Self::PATH);
+            let Some((_, allowed)) = known else {
+                let names: Vec<&str> = Self::FIELDS.iter().map(|(name, _)| *name).collect();
+                let allowed = format!("no such name: the names here are {}", names.join(", "));
+                faults.push(Fault { path, value: value.clone(), allowed });
+                continue;
+            };
+            // Alone over the defaults, so that one mistake hides no other.
+            let mut alone = defaults.clone();
+            alone[name.as_str()] = value.clone();
+            match Self::deserialize(alone) {
+                Ok(_) => whole[name.as_str()] = value.clone(),
+                Err(_) => faults.push(Fault { path, value: value.clone(), allowed: (*allowed).to_owned() }),
+            }
+        }
+        let section: Self = Self::deserialize(whole)
+            .map_err(|error| Faults::one(Self::PATH, Value::Object(given.clone()), error.to_string()))?;
+        let mut check = Check::new(Self::PATH, Self::FIELDS, json(&section));
+        section.check(&mut check);
+        faults.extend(check.faults);
+        Faults::none_of(faults)?;
+        Ok(section)
+    }
+}
+
+/// Collects what is wrong with a section.
+#[derive(Debug)]
+pub struct Check {
+    path: &'static str,
+    fields: &'static [(&'static str, &'static str)],
+    section: Value,
+    faults: Vec<Fault>,
+}
+
+impl Check {
+    fn new(path: &'static str, fields: &'static [(&'static str, &'static str)], section: Value) -> Self {
+        Self { path, fields, section, faults: Vec::new() }
+    }
+
+    /// Says whether a field holds what is allowed.
+    pub(crate) fn field(&mut self, name: &str, fine: bool) {
+        if !fine {
+            let allowed =
+                self.fields.iter().find(|(field, _)| *field == name).map_or("", |(_, allowed)| *allowed);
+            let value = self.section[name].clone();
+            self.faults.push(Fault {
+                path: format!("{}.{name}", self.path),
+                value,
+                allowed: allowed.to_owned(),
+            });
+        }
+    }
+
+    /// Says whether a value below a field is allowed, and what would be.
+    pub(crate) fn below(&mut self, path: &str, value: Value, fine: bool, allowed: &str) {
+        if !fine {
+            let path = format!("{}.{path}", self.path);
+            self.faults.push(Fault { path, value, allowed: allowed.to_owned() });
+        }
+    }
+}
+
+/// Whether no element comes twice.
+pub(crate) fn distinct<T: PartialEq>(values: &[T]) -> bool {
+    values.iter().enumerate().all(|(index, value)| !values[..index].contains(value))
+}

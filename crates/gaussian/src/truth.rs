@@ -1,0 +1,284 @@
+//! True parameters, and the ensembles that are observed at them.
+
+use std::collections::BTreeSet;
+
+use rand_core::Rng;
+use serde::Serialize;
+
+use crate::error::GaussianError;
+use crate::lattice::{Lattice, spaced};
+use crate::problem::Problem;
+use crate::settings::{InferenceSettings, TruthDesign};
+use crate::sobol::{self, Sobol};
+
+/// Cases whose observations are drawn together.
+const CASES: usize = 1_024;
+
+/// True parameters, each as often as it is repeated.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Truths {
+    /// \[cases, p\], in f32 as all later steps see them.
+    #[serde(skip)]
+    pub theta: Vec<f32>,
+    /// What was made: `sobol` or `grid`.
+    pub actual: TruthDesign,
+    /// How many there are before repeats.
+    pub before_repeats: usize,
+    /// How many of these differ: alignment can make some equal.
+    pub unique: usize,
+    /// Cases: truths times repeats.
+    pub cases: usize,
+}
+
+/// What a design will be: known without drawing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TruthPlan {
+    /// `sobol` or `grid`.
+    pub actual: TruthDesign,
+    /// Truths before repeats; the most that a u64 says where there are more.
+    pub truths: u64,
+    /// Truths times repeats.
+    pub cases: u64,
+}
+
+impl TruthPlan {
+    /// Counts a design of so many parameters.
+    #[must_use]
+    pub fn new(settings: &InferenceSettings, parameters: usize) -> Self {
+        let power = u32::try_from(parameters).unwrap_or(u32::MAX);
+        let grid = settings.truth_points_per_axis.checked_pow(power);
+        let sobol = 2_u64
+            .checked_pow(power.saturating_sub(1))
+            .and_then(|many| many.checked_mul(settings.sobol_truths));
+        let fits = grid.is_some_and(|points| points <= settings.max_grid_truths);
+        let (actual, truths) = match settings.truth_design {
+            TruthDesign::Grid => (TruthDesign::Grid, grid),
+            TruthDesign::SizeAdaptive if fits => (TruthDesign::Grid, grid),
+            TruthDesign::Sobol | TruthDesign::SizeAdaptive => (TruthDesign::Sobol, sobol),
+        };
+        let truths = truths.unwrap_or(u64::MAX);
+        Self { actual, truths, cases: truths.saturating_mul(settings.repeats) }
+    }
+
+    /// Refuses a Sobol design with more points than the sequence has, naming the settings.
+    ///
+    /// # Errors
+    ///
+    /// [`GaussianError::Value`].
+    pub fn check(&self, parameters: usize) -> Result<(), GaussianError> {
+        if self.actual != TruthDesign::Sobol {
+            return Ok(());
+        }
+        sobol::check(self.truths, parameters).map_err(|error| {
+            let why = format!(
+                "asks for {} truths at {parameters} parameters: {error}; lower `inference.sobol_truths` or take \
+                 `inference.truth_design` = \"grid\"",
+                self.truths
+            );
+            GaussianError::value("inference.sobol_truths", why)
+        })
+    }
+}
+
+impl Truths {
+    /// Makes the truths of a problem. A grid draws nothing; Sobol takes the seed of its scramble.
+    ///
+    /// # Errors
+    ///
+    /// [`GaussianError`] for a margin that leaves nothing, a parameter without a lattice point inside it, more points than a
+    /// sequence has.
+    pub fn new(
+        problem: &Problem,
+        settings: &InferenceSettings,
+        rng: &mut impl Rng,
+    ) -> Result<Self, GaussianError> {
+        let parameters = problem.parameters();
+        let p = parameters.len();
+        let plan = TruthPlan::new(settings, p);
+        plan.check(p)?;
+        let margin = settings.truth_margin_fraction;
+        let boxes: Vec<(f64, f64)> = parameters
+            .iter()
+            .map(|parameter| {
+                (parameter.low + margin * parameter.width(), parameter.high - margin * parameter.width())
+            })
+            .collect();
+        if boxes.iter().any(|(low, high)| low > high) || (margin >= 0.5 && plan.truths > 1) {
+            let why = format!("is {margin}, which leaves no room for {} truths; lower it", plan.truths);
+            return Err(GaussianError::value("inference.truth_margin_fraction", why));
+        }
+        let mut points = match plan.actual {
+            TruthDesign::Grid => grid(&boxes, settings.truth_points_per_axis as usize, plan.truths as usize),
+            TruthDesign::Sobol | TruthDesign::SizeAdaptive => {
+                let mut unit = Sobol::new(rng).points(plan.truths, p)?;
+                for point in unit.chunks_exact_mut(p) {
+                    for (value, (low, high)) in point.iter_mut().zip(&boxes) {
+                        *value = low + *value * (high - low);
+                    }
+                }
+                unit
+            }
+        };
+        if settings.align_truths_to_grid {
+            let lattices = parameters.iter().map(Lattice::of).collect::<Result<Vec<_>, GaussianError>>()?;
+            for point in points.chunks_exact_mut(p) {
+                for ((value, lattice), (index, (low, high))) in
+                    point.iter_mut().zip(&lattices).zip(boxes.iter().enumerate())
+                {
+                    *value = lattice.nearest_within(*value, *low, *high).ok_or_else(|| {
+                        let why = format!(
+                            "is on, and the lattice of `{}` has no point in {low} to {high}; turn it off, or lower \
+                             `grid_step` or `inference.truth_margin_fraction`",
+                            parameters[index].name
+                        );
+                        GaussianError::value("inference.align_truths_to_grid", why)
+                    })?;
+                }
+            }
+        }
+        let points: Vec<f32> = points.into_iter().map(|value| value as f32).collect();
+        let different: BTreeSet<Vec<u32>> =
+            points.chunks_exact(p).map(|point| point.iter().map(|value| value.to_bits()).collect()).collect();
+        let repeats = settings.repeats as usize;
+        let repeated = points.chunks_exact(p).flat_map(|point| std::iter::repeat_n(point, repeats).flatten());
+        Ok(Self {
+            theta: repeated.copied().collect(),
+            actual: plan.actual,
+            before_repeats: plan.truths as usize,
+            unique: different.len(),
+            cases: plan.cases as usize,
+        })
+    }
+
+    /// Draws the ensembles \[cases, count, d\]: for each case `count` observations at its truth, one after the other from one
+    /// stream.
+    ///
+    /// # Errors
+    ///
+    /// [`GaussianError`] for values that are not finite.
+    pub fn observe(
+        &self,
+        problem: &Problem,
+        count: usize,
+        rng: &mut impl Rng,
+    ) -> Result<Vec<f32>, GaussianError> {
+        let (d, p) = (problem.dimension(), problem.parameters().len());
+        let mut out = Vec::new();
+        for cases in self.theta.chunks(CASES * p) {
+            out.reserve(cases.len() / p * count * d);
+            for point in cases.chunks_exact(p) {
+                problem.simulate(point, count, rng, &mut out)?;
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Equally spaced points with both ends of each axis, the first axis slowest; of one point the middle.
+fn grid(boxes: &[(f64, f64)], per_axis: usize, count: usize) -> Vec<f64> {
+    let mut out = Vec::with_capacity(count * boxes.len());
+    for index in 0..count {
+        for (axis, (low, high)) in boxes.iter().enumerate() {
+            let slower = per_axis.pow((boxes.len() - 1 - axis) as u32);
+            out.push(spaced(*low, *high, per_axis, index / slower % per_axis));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use waycairn_analysis_api::stream;
+
+    use super::*;
+    use crate::settings::{ParametersSettings, ProblemSettings, Section as _};
+
+    fn problem(dimension: u64) -> Problem {
+        let settings = ProblemSettings { dimension, ..ProblemSettings::default() };
+        Problem::resolve(&settings, &ParametersSettings::default()).unwrap()
+    }
+
+    fn truths(dimension: u64, settings: serde_json::Value) -> Result<Truths, GaussianError> {
+        let settings = InferenceSettings::read(&settings).unwrap();
+        Truths::new(&problem(dimension), &settings, &mut stream(settings.seed, "truth-design", None))
+    }
+
+    fn close(found: &[f32], expected: &[f64]) {
+        let near = |(found, expected): (&f32, &f64)| (f64::from(*found) - expected).abs() < 1e-6;
+        assert!(found.len() == expected.len() && found.iter().zip(expected).all(near), "{found:?}");
+    }
+
+    #[test]
+    fn truths_of_the_profiles() {
+        let smoke = truths(1, json!({"truth_design": "grid", "truth_points_per_axis": 7})).unwrap();
+        close(&smoke.theta, &[1.0, 2.4, 3.6, 5.0, 6.4, 7.6, 9.0]);
+        let default = truths(1, json!({})).unwrap();
+        assert_eq!((default.before_repeats, default.cases, default.unique), (1_024, 1_024, 41));
+        assert_eq!(default.actual, TruthDesign::Sobol);
+        assert!(default.theta.iter().all(|theta| (0.999_999..=9.000_001).contains(theta)));
+        let free = truths(1, json!({"align_truths_to_grid": false})).unwrap();
+        assert!(free.unique > 1_000);
+        let two = truths(2, json!({})).unwrap();
+        assert_eq!((two.cases, two.theta.len()), (2_048, 4_096));
+    }
+
+    #[test]
+    fn a_grid_is_a_full_product_with_the_first_axis_slowest() {
+        let settings = json!({
+            "truth_design": "grid", "truth_points_per_axis": 2, "repeats": 2, "truth_margin_fraction": 0.0,
+            "align_truths_to_grid": false,
+        });
+        let made = truths(2, settings).unwrap();
+        close(
+            &made.theta,
+            &[0.0, 0.0, 0.0, 0.0, 0.0, 10.0, 0.0, 10.0, 10.0, 0.0, 10.0, 0.0, 10.0, 10.0, 10.0, 10.0],
+        );
+        assert_eq!((made.before_repeats, made.cases, made.unique), (4, 8, 4));
+    }
+
+    #[test]
+    fn a_design_adapts_to_its_size() {
+        let at = |dimension, limit| {
+            let settings = json!({"truth_design": "size_adaptive", "max_grid_truths": limit});
+            TruthPlan::new(&InferenceSettings::read(&settings).unwrap(), dimension)
+        };
+        let plan = |actual, truths| TruthPlan { actual, truths, cases: truths };
+        assert_eq!(at(2, 625), plan(TruthDesign::Grid, 625));
+        assert_eq!(at(2, 624), plan(TruthDesign::Sobol, 2_048));
+        assert_eq!(at(40, 624).truths, 1_024 << 39);
+        assert_eq!(at(300, 624).truths, u64::MAX);
+    }
+
+    #[test]
+    fn gaussian_case_31_truths_that_no_sequence_gives_are_refused_with_the_setting() {
+        let plan = TruthPlan::new(&InferenceSettings::default(), 8);
+        let refused = plan.check(8).unwrap_err().to_string();
+        assert!(refused.contains("inference.sobol_truths") && refused.contains("131072"), "{refused}");
+        assert!(TruthPlan::new(&InferenceSettings::default(), 7).check(7).is_ok());
+        assert!(truths(8, json!({})).is_err());
+    }
+
+    #[test]
+    fn what_leaves_no_truth_is_refused() {
+        assert!(truths(1, json!({"truth_margin_fraction": 0.5})).is_err());
+        let middle =
+            json!({"truth_margin_fraction": 0.5, "truth_design": "grid", "truth_points_per_axis": 1});
+        close(&truths(1, middle).unwrap().theta, &[5.0]);
+    }
+
+    #[test]
+    fn ensembles_are_observed_at_their_truths() {
+        let (problem, made) = (problem(2), truths(2, json!({})).unwrap());
+        let x = made.observe(&problem, 15, &mut stream(2026, "inference-observations", None)).unwrap();
+        assert_eq!(x.len(), 2_048 * 15 * 2);
+        let apart: Vec<f64> = x
+            .chunks_exact(30)
+            .zip(made.theta.chunks_exact(2))
+            .flat_map(|(x, theta)| x.iter().enumerate().map(|(i, x)| f64::from(*x) - f64::from(theta[i % 2])))
+            .collect();
+        let mean = apart.iter().sum::<f64>() / apart.len() as f64;
+        let spread = (apart.iter().map(|e| e * e).sum::<f64>() / apart.len() as f64).sqrt();
+        assert!(mean.abs() < 0.04 && (spread - 2.0).abs() < 0.03, "{mean} {spread}");
+    }
+}
