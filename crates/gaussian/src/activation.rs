@@ -38,6 +38,15 @@ impl Activation {
         }
     }
 
+    /// Adds the value of every element, weighted by its column, to the sums: see [`weighted`].
+    pub(crate) fn apply_weighted(self, columns: &[f32], weights: &[f32], sums: &mut [f32]) {
+        match self {
+            Self::Relu => weighted(columns, weights, sums, relu),
+            Self::Tanh => weighted(columns, weights, sums, tanh),
+            Self::Gelu => weighted(columns, weights, sums, gelu),
+        }
+    }
+
     /// Puts the value of the sum into `values`.
     pub(crate) fn apply_sum(self, values: &mut [f32], other: &[f32]) {
         let pairs = values.iter_mut().zip(other);
@@ -45,6 +54,34 @@ impl Activation {
             Self::Relu => pairs.for_each(|(value, other)| *value = relu(*value + other)),
             Self::Tanh => pairs.for_each(|(value, other)| *value = tanh(*value + other)),
             Self::Gelu => pairs.for_each(|(value, other)| *value = gelu(*value + other)),
+        }
+    }
+}
+
+/// Adds the columns, each with its weight, to the sums, with a function over their elements: four columns a pass, because
+/// the sums are read and written once for them. A row's sum is one chain, from the first column to the last.
+#[inline(always)]
+pub(crate) fn weighted(columns: &[f32], weights: &[f32], sums: &mut [f32], of: impl Fn(f32) -> f32) {
+    let rows = sums.len();
+    let mut fours = columns.chunks_exact(4 * rows);
+    let mut weights_of_fours = weights.chunks_exact(4);
+    for (four, weight) in (&mut fours).zip(&mut weights_of_fours) {
+        let (first, rest) = four.split_at(rows);
+        let (second, rest) = rest.split_at(rows);
+        let (third, fourth) = rest.split_at(rows);
+        let (first, second) = (&first[..rows], &second[..rows]);
+        let (third, fourth) = (&third[..rows], &fourth[..rows]);
+        for (row, sum) in sums.iter_mut().enumerate() {
+            *sum = *sum
+                + weight[0] * of(first[row])
+                + weight[1] * of(second[row])
+                + weight[2] * of(third[row])
+                + weight[3] * of(fourth[row]);
+        }
+    }
+    for (column, weight) in fours.remainder().chunks_exact(rows).zip(weights_of_fours.remainder()) {
+        for (sum, value) in sums.iter_mut().zip(column) {
+            *sum += weight * of(*value);
         }
     }
 }

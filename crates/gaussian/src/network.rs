@@ -30,7 +30,7 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder as _};
 use rayon::prelude::*;
 
-use crate::activation::Activation;
+use crate::activation::{Activation, weighted};
 use crate::error::GaussianError;
 
 /// Rows of a block: activations of 64 features and their products take a quarter of a megabyte.
@@ -355,11 +355,13 @@ impl Network {
         let width = self.first.outputs;
         match &self.body {
             Body::Plain(layers) => {
-                for layer in layers {
+                for (index, layer) in layers.iter().enumerate() {
                     block.current[(layer.inputs - 1) * rows..][..rows].fill(1.0);
                     layer.product(&block.current, &mut block.next, rows);
-                    self.activation.apply(&mut block.next[..layer.outputs * rows]);
                     std::mem::swap(&mut block.current, &mut block.next);
+                    if index + 1 < layers.len() {
+                        self.activation.apply(&mut block.current[..layer.outputs * rows]);
+                    }
                 }
             }
             Body::Residual(blocks) => {
@@ -376,10 +378,13 @@ impl Network {
         }
         let logits = &mut block.logits[..rows];
         logits.fill(self.bias);
-        for (column, weight) in block.current.chunks_exact(rows).zip(&self.last) {
-            for (logit, value) in logits.iter_mut().zip(column) {
-                *logit += weight * value;
+        let columns = &block.current[..self.last.len() * rows];
+        match &self.body {
+            // The activation of the last hidden layer waited for this pass over its columns.
+            Body::Plain(layers) if !layers.is_empty() => {
+                self.activation.apply_weighted(columns, &self.last, logits);
             }
+            Body::Plain(_) | Body::Residual(_) => weighted(columns, &self.last, logits, |value| value),
         }
     }
 
