@@ -147,6 +147,22 @@ fn gaussian_4_blocks_and_threads_change_no_bit() {
 }
 
 #[test]
+fn gaussian_4_blocks_change_no_bit_of_a_wide_network_either() {
+    // Deeper products than a kernel takes at once.
+    let weights = Weights::new(&[(2, 700), (700, 70), (70, 1)]);
+    let network = Network::mlp(1, 1, Activation::Relu, &weights.layers()).unwrap();
+    let (x, theta) = (values(3, "x"), values(333, "theta"));
+    let points = network.points(&theta).unwrap();
+    let mut expected = vec![0.0; 333];
+    network.ensemble_scores(&x, 3, &points, &mut expected).unwrap();
+    for rows in [1, 7, 64, 333, 4_096] {
+        let mut scores = vec![0.0; 333];
+        network.ensemble_scores_in(&x, 3, &points, &mut scores, rows).unwrap();
+        assert_eq!(scores, expected, "{rows}");
+    }
+}
+
+#[test]
 fn gaussian_3_the_score_of_a_point_does_not_depend_on_the_points_around_it() {
     let (x, theta) = (values(15 * 2, "x"), values(1_300 * 3, "theta"));
     each(|network, _| {

@@ -32,7 +32,7 @@ mod verification;
 pub use data::DataSettings;
 pub use fault::{Fault, Faults};
 pub use inference::{CandidateDesign, InferenceSettings, Retain, Target, TruthDesign};
-pub use plotting::{METRICS, PLOTS, PlottingSettings, check_names};
+pub use plotting::{METRICS, PLOTS, PlottingSettings, check_names, check_targets};
 pub use prior::{Family, PriorDefinition, PriorDefinitions, check_cohort};
 pub use problem::{Options, ParametersSettings, ProblemSettings};
 pub use section::Section;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, Faults, json};
+use super::inference::Target;
 use super::section::{Check, Section};
 
 /// The metrics of the study, in the order of its reference.
@@ -61,6 +62,24 @@ impl Section for PlottingSettings {
     }
 }
 
+/// What takes the summaries of the ratio, and so needs it as a target.
+const OF_THE_RATIO: &[&str] = &["bias", "coverage", "width", "resolution", "exact_reference", "inference"];
+
+/// Refuses targets without the ratio where a metric or a plot is of it.
+///
+/// # Errors
+///
+/// [`Faults`] that name the metrics and plots.
+pub fn check_targets(targets: &[Target], metrics: &[String], plots: &[String]) -> Result<(), Faults> {
+    let of_the_ratio = metrics.iter().chain(plots).filter(|name| OF_THE_RATIO.contains(&name.as_str()));
+    let names: Vec<&str> = of_the_ratio.map(String::as_str).collect();
+    if names.is_empty() || targets.contains(&Target::Ratio) {
+        return Ok(());
+    }
+    let allowed = format!("a list with `ratio`, which {} need; add it or take them out", names.join(", "));
+    Err(Faults::one("inference.targets", targets, allowed))
+}
+
 /// Refuses a list of names (`metrics`, `plots`) with one that is not known or comes twice.
 ///
 /// # Errors
@@ -79,4 +98,58 @@ pub fn check_names(path: &str, names: &[String], known: &[&str]) -> Result<(), F
         faults.push(Fault { path: format!("{path}[{index}]"), value: json(name), allowed });
     }
     Faults::none_of(faults)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(of: &[&str]) -> Vec<String> {
+        of.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn gaussian_1_names_that_are_unknown_or_come_twice_are_told() {
+        assert!(check_names("metrics", &names(METRICS), METRICS).is_ok());
+        let faults = check_names("plots", &names(&["prior", "sky", "prior"]), PLOTS).unwrap_err().to_string();
+        assert!(faults.contains("`plots[1]` is \"sky\"") && faults.contains("`plots[2]`"), "{faults}");
+    }
+
+    #[test]
+    fn gaussian_1_the_ratio_is_a_target_where_something_is_of_it() {
+        let exact = [Target::Exact];
+        let faults =
+            check_targets(&exact, &names(&["bias", "pairwise"]), &names(&["inference"])).unwrap_err();
+        assert!(faults.to_string().contains("bias, inference need"), "{faults}");
+        assert!(check_targets(&exact, &names(&["pairwise", "posterior"]), &names(&["prior"])).is_ok());
+        assert!(check_targets(&[Target::Ratio], &names(METRICS), &names(PLOTS)).is_ok());
+    }
+
+    #[test]
+    fn gaussian_1_every_section_reads_its_defaults_and_tells_all_of_its_faults() {
+        fn each<S: Section + PartialEq + std::fmt::Debug>(given: serde_json::Value, faults: usize) {
+            let defaults = S::default();
+            assert_eq!(S::read(&serde_json::Value::Null).unwrap(), defaults);
+            let text = json(&defaults);
+            assert_eq!(S::read(&text).unwrap(), defaults);
+            let mut names: Vec<&str> = S::FIELDS.iter().map(|(name, _)| *name).collect();
+            names.sort_unstable();
+            let mut fields: Vec<&String> = text.as_object().unwrap().keys().collect();
+            fields.sort_unstable();
+            assert_eq!(fields, names, "every field says what is allowed");
+            let found = S::read(&given).unwrap_err();
+            assert_eq!(found.iter().count(), faults, "{found}");
+            assert!(found.iter().all(|fault| fault.path.starts_with(S::PATH) && !fault.allowed.is_empty()));
+        }
+        use crate::settings::{DataSettings, InferenceSettings, ShowcaseSettings, VerificationSettings};
+        each::<PlottingSettings>(serde_json::json!({"dpi": 0, "bins": "many"}), 2);
+        each::<DataSettings>(serde_json::json!({"train_size": 7, "test_size": 0, "validation_size": 2.5}), 3);
+        each::<ShowcaseSettings>(serde_json::json!({"source_fraction": -0.1, "samples": 0}), 2);
+        each::<VerificationSettings>(serde_json::json!({"pairs": 0, "pair_design": "odd", "sead": 1}), 3);
+        let odd = serde_json::json!({
+            "levels": [0.68, 0.68], "targets": [], "observations": 0, "truth_margin_fraction": 0.6, "retain": "all",
+            "candidate_points_per_axis": 1, "native_grid_prior": 1,
+        });
+        each::<InferenceSettings>(odd, 7);
+    }
 }
