@@ -117,8 +117,10 @@ pub const CALIBRATION: &[File] = files!["calibration.rs", "error.rs", "tarp.rs"]
 /// The metrics, with what they are computed by.
 pub const METRICS: &[File] = files![
     "activation.rs",
+    "calibration.rs",
     "density.rs",
     "error.rs",
+    "metrics/calibration.rs",
     "metrics/coverage.rs",
     "metrics/error.rs",
     "metrics/extension.rs",
@@ -130,6 +132,7 @@ pub const METRICS: &[File] = files![
     "normal.rs",
     "rank.rs",
     "reweighting.rs",
+    "tarp.rs",
 ];
 
 /// How many files lists have together, for [`join`].

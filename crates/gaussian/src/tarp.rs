@@ -1,10 +1,11 @@
 //! Expected coverage by distances to random points (TARP).
 //!
 //! For each case a reference point is drawn, and the share of the posterior's mass that lies nearer to it than the truth does
-//! is f. A posterior is accurate if, and for reference points that depend on the observations only if, the share of cases
-//! with f below c is c for every credibility level c (Lemos, Coogan, Hezaveh and Perreault-Levasseur, *Sampling-Based Accuracy
-//! Testing of Posterior Estimators for General Inference*, 2023: their algorithm 2 with masses in place of samples). As with
-//! ranks, the truths are to be draws of the prior.
+//! is f. For an accurate posterior the share of cases with f below c is c at every credibility level c, however reference
+//! points are drawn; and a posterior for which that holds with every way to draw them from the observations is accurate
+//! (Lemos, Coogan, Hezaveh and Perreault-Levasseur, *Sampling-Based Accuracy Testing of Posterior Estimators for General
+//! Inference*, 2023: their algorithm 2, with masses in place of samples). As with ranks, the truths are to be draws of the
+//! prior.
 
 use crate::error::GaussianError;
 

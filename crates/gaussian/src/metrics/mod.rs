@@ -1,5 +1,6 @@
-//! The ten metrics of the study, and three more, from arrays to what is written: the names of fields are interface.
+//! The ten metrics of the study, and four more, from arrays to what is written: the names of fields are interface.
 
+mod calibration;
 mod coverage;
 mod error;
 mod extension;
@@ -7,6 +8,7 @@ mod reference;
 mod resolution;
 mod verification;
 
+pub use calibration::{Calibration, ExpectedCoverage};
 pub use coverage::{Coverage, Width};
 pub use error::{Bias, Estimates};
 pub use extension::{MedianAbsoluteBias, ParameterCount};
