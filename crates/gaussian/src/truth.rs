@@ -14,6 +14,9 @@ use crate::sobol::{self, Sobol};
 /// Cases whose observations are drawn together.
 const CASES: usize = 1_024;
 
+/// Values of all truths, at most: 4 GiB as they are kept.
+const MAX_VALUES: u64 = 1 << 30;
+
 /// True parameters, each as often as it is repeated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Truths {
@@ -60,12 +63,22 @@ impl TruthPlan {
         Self { actual, truths, cases: truths.saturating_mul(settings.repeats) }
     }
 
-    /// Refuses a Sobol design with more points than the sequence has, naming the settings.
+    /// Refuses a design with more values than can be meant, and a Sobol design with more points than the sequence has,
+    /// naming the settings. Nothing is allocated before.
     ///
     /// # Errors
     ///
     /// [`GaussianError::Value`].
     pub fn check(&self, parameters: usize) -> Result<(), GaussianError> {
+        if self.cases.saturating_mul(parameters as u64) > MAX_VALUES {
+            let why = format!(
+                "= \"{}\" makes {} cases of {parameters} parameters, more than {MAX_VALUES} values; lower \
+                 `inference.truth_points_per_axis`, `inference.sobol_truths` or `inference.repeats`",
+                if self.actual == TruthDesign::Grid { "grid" } else { "sobol" },
+                self.cases
+            );
+            return Err(GaussianError::value("inference.truth_design", why));
+        }
         if self.actual != TruthDesign::Sobol {
             return Ok(());
         }
@@ -261,6 +274,10 @@ mod tests {
 
     #[test]
     fn what_leaves_no_truth_is_refused() {
+        // Neither may be tried.
+        let many = truths(9, json!({"truth_design": "grid"})).unwrap_err().to_string();
+        assert!(many.contains("inference.truth_points_per_axis"), "{many}");
+        assert!(truths(1, json!({"repeats": u64::MAX})).is_err());
         assert!(truths(1, json!({"truth_margin_fraction": 0.5})).is_err());
         let middle =
             json!({"truth_margin_fraction": 0.5, "truth_design": "grid", "truth_points_per_axis": 1});
