@@ -179,7 +179,8 @@ fn tests_with_an_id(root: &Path) -> BTreeSet<String> {
 fn id_of(test: &str) -> Option<String> {
     let mut parts = test.splitn(3, '_');
     let (area, number, _) = (parts.next()?, parts.next()?, parts.next()?);
-    let known = ["durable", "dag", "store", "cache", "train", "study", "gaussian", "abi", "cli"].contains(&area);
+    let known =
+        ["durable", "dag", "store", "cache", "train", "study", "gaussian", "abi", "cli"].contains(&area);
     (known && number.parse::<u32>().is_ok()).then(|| format!("{}-{number}", area.to_uppercase()))
 }
 
