@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 use serde::Serialize;
-use waycairn_durable::{Digest, FileMap, Hasher, open_file};
+use waycairn_durable::{Digest, FileMap};
 
 use crate::cache::Cache;
 use crate::layout::{EntryName, MANIFEST};
@@ -65,9 +65,6 @@ impl VerifyReport {
         self.failures.iter().filter(own).map(|failure| &failure.entry).collect()
     }
 }
-
-/// Files are read in blocks of this many bytes.
-const BLOCK_BYTES: usize = 1 << 20;
 
 impl Cache {
     /// Checks every byte of every entry: digests, headers of arrays, recipes against keys, dependencies. `progress` is
@@ -219,33 +216,14 @@ fn check_file(path: &Path, member: &Member, read: impl FnMut(u64)) -> Option<Dam
         Ok(damage) => return damage,
         Err(error) => return Some(Damage::Unreadable { reason: error.to_string() }),
     }
-    match digest(path, read) {
+    match Digest::of_file_told(path, read) {
         Ok(found) if found == member.sha256 => {}
         Ok(found) => return Some(Damage::Digest { expected: member.sha256, found }),
-        Err(error) => return Some(Damage::Unreadable { reason: error.to_string() }),
+        Err(error) => return Some(Damage::Unreadable { reason: error.source.to_string() }),
     }
     let (Some(dtype), Some(shape)) = (member.dtype, &member.shape) else { return None };
     match FileMap::open(path) {
         Ok(map) => npy::check(&map, dtype, shape).err().map(|reason| Damage::Array { reason }),
         Err(error) => Some(Damage::Unreadable { reason: error.to_string() }),
-    }
-}
-
-/// The digest of a file; says after each block how many bytes it had: a file may take minutes.
-fn digest(path: &Path, mut read: impl FnMut(u64)) -> io::Result<Digest> {
-    let mut file = open_file(path)?;
-    let length = usize::try_from(file.metadata()?.len()).unwrap_or(BLOCK_BYTES);
-    let mut block = vec![0; length.saturating_add(1).min(BLOCK_BYTES)];
-    let mut hasher = Hasher::new();
-    loop {
-        match file.read(&mut block) {
-            Ok(0) => return Ok(hasher.finish()),
-            Ok(count) => {
-                hasher.update(&block[..count]);
-                read(count as u64);
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
     }
 }

@@ -44,7 +44,16 @@ impl Digest {
     ///
     /// One block of 1 MiB, or the length of the file where that is less.
     pub fn of_file(path: &Path) -> Result<Self, ReadError> {
-        of_file(path).map_err(|source| ReadError { path: path.to_owned(), source })
+        Self::of_file_told(path, |_| ())
+    }
+
+    /// The same; `told` is given the bytes of each block that was read, since a file may take minutes.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`] names the file.
+    pub fn of_file_told(path: &Path, told: impl FnMut(u64)) -> Result<Self, ReadError> {
+        of_file(path, told).map_err(|source| ReadError { path: path.to_owned(), source })
     }
 
     /// Takes a digest that was computed elsewhere.
@@ -68,7 +77,7 @@ impl Digest {
     }
 }
 
-fn of_file(path: &Path) -> io::Result<Digest> {
+fn of_file(path: &Path, mut told: impl FnMut(u64)) -> io::Result<Digest> {
     let mut file = open_file(path)?;
     // One byte more than the file is said to have, so that a small file needs no second block.
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(BLOCK_BYTES);
@@ -77,7 +86,10 @@ fn of_file(path: &Path) -> io::Result<Digest> {
     loop {
         match file.read(&mut block) {
             Ok(0) => return Ok(hasher.finish()),
-            Ok(read) => hasher.update(&block[..read]),
+            Ok(read) => {
+                hasher.update(&block[..read]);
+                told(read as u64);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

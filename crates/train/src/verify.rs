@@ -1,12 +1,12 @@
 //! The deep check of checkpoints: every file against its manifest.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use waycairn_dag::{Address, Node};
-use waycairn_durable::{Hasher, open_file};
+use waycairn_durable::{Digest, open_file};
 use waycairn_store::ObjectReader;
 
 use crate::checkpoint::{Checkpoint, CheckpointError, FileEntry, MANIFEST};
@@ -16,9 +16,6 @@ const BLOBS: &str = "objects/blobs";
 
 /// The entry of a node's blobs that is its checkpoint.
 const CHECKPOINT: &str = "checkpoint";
-
-/// Files are read in blocks of this many bytes.
-const BLOCK_BYTES: usize = 1 << 20;
 
 /// The checkpoints of a root, found and not yet read.
 #[derive(Debug, Default)]
@@ -120,23 +117,12 @@ impl Checkpoints {
 /// What of a file is not as its manifest says.
 fn differs(path: &Path, entry: FileEntry, told: impl Fn(u64)) -> Option<String> {
     let read = || -> io::Result<Option<String>> {
-        let mut file = open_file(path)?;
-        let found = file.metadata()?.len();
+        let found = open_file(path)?.metadata()?.len();
         if found != entry.bytes {
             return Ok(Some(format!("it has {found} bytes and should have {}", entry.bytes)));
         }
-        let mut hasher = Hasher::new();
-        let mut block = vec![0; BLOCK_BYTES];
-        loop {
-            let read = file.read(&mut block)?;
-            if read == 0 {
-                break;
-            }
-            hasher.update(&block[..read]);
-            told(read as u64);
-        }
-        let same = hasher.finish() == entry.sha256;
-        Ok((!same).then(|| "its bytes have another digest".to_owned()))
+        let digest = Digest::of_file_told(path, told).map_err(|error| error.source)?;
+        Ok((digest != entry.sha256).then(|| "its bytes have another digest".to_owned()))
     };
     read().unwrap_or_else(|error| Some(error.to_string()))
 }
