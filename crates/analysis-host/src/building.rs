@@ -23,7 +23,7 @@ use crate::products::Products;
 pub(crate) const SLOTS: usize = 256;
 
 /// Element types that an array of a product may have.
-const TYPES: [DType; 9] = [
+pub const ARRAY_TYPES: [DType; 9] = [
     DType::F32,
     DType::F64,
     DType::I32,
@@ -116,10 +116,10 @@ impl<'a, 'h> Building<'a, 'h> {
 
     fn lend(&self, name: &str, dtype: &str, shape: &[usize]) -> Result<&'a mut [u8], HostError> {
         let dtype: DType = dtype.parse()?;
-        let Some(size) = dtype.size().filter(|_| TYPES.contains(&dtype)) else {
+        let Some(size) = dtype.size().filter(|_| ARRAY_TYPES.contains(&dtype)) else {
             return Err(HostError::invalid(format!(
                 "an array of a product has elements of type {}, and `{name}` cannot have {dtype}",
-                TYPES.map(DType::name).join(", ")
+                ARRAY_TYPES.map(DType::name).join(", ")
             )));
         };
         let length = length_of(size, shape).ok_or_else(|| {

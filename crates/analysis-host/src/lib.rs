@@ -60,6 +60,7 @@ mod session;
 mod settings;
 mod stream;
 
+pub use crate::building::ARRAY_TYPES;
 pub use crate::declared::{Declared, Kind, Needs};
 pub use crate::discover::{Discovery, Found, all, discover, named, select};
 pub use crate::error::{DeclarationError, LoadError, RunError, SelectError, SettingsError};

@@ -321,24 +321,13 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use serde_json::json;
+    use waycairn_analysis_host::ARRAY_TYPES;
     use waycairn_cache::{Cache, Implementation, Recipe};
 
     use super::*;
 
-    const TYPES: [DType; 9] = [
-        DType::F32,
-        DType::F64,
-        DType::I32,
-        DType::I64,
-        DType::U8,
-        DType::U32,
-        DType::U64,
-        DType::Bool,
-        DType::BF16,
-    ];
-
     fn build(builder: &Builder<'_>, truth: u8) -> Result<(), CacheError> {
-        for dtype in TYPES {
+        for dtype in ARRAY_TYPES {
             let mut lent = array(builder, dtype.name(), dtype, &[2]).unwrap();
             let bytes = lent.bytes();
             assert_eq!(bytes, vec![0; 2 * dtype.size().unwrap()]);
@@ -370,7 +359,7 @@ mod tests {
         let shelf = BTreeMap::from([("arrays".to_owned(), shelved)]);
         assert!(shown(&shelf, "other").unwrap_err().message().contains("no product `other` here"));
         let data = shown(&shelf, "arrays").unwrap();
-        assert_eq!(data.arrays.len(), TYPES.len());
+        assert_eq!(data.arrays.len(), ARRAY_TYPES.len());
         for view in data.arrays {
             let mut expected = vec![0; 2 * view.dtype().size().unwrap()];
             expected[0] = if view.dtype() == DType::Bool { 1 } else { 7 };
