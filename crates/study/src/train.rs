@@ -51,19 +51,16 @@ impl Launch<'_> {
         };
         let built = match self.guard(|| self.cache.get_or_build(&run.recipe, context, model::build)) {
             Ok(built) => built,
-            // It goes on where it stopped.
-            Err(error @ StudyError::Stopped { .. }) => {
+            Err(error) => {
                 let mut status = self.status(run, RunState::Running);
                 status.seconds = before.map(|before| before + begin.elapsed().as_secs_f64());
-                record::write(&folder.join(STATUS), &status)?;
-                return Err(error);
-            }
-            Err(error) => {
-                let mut status = self.status(run, RunState::Failed);
-                status.seconds = before.map(|before| before + begin.elapsed().as_secs_f64());
-                status.error = chain(&error);
-                status.backtrace = error.backtrace().map(str::to_owned);
-                status.ended = Some(time::rfc3339_micros(time::now_nanos()));
+                // What stopped goes on there.
+                if !matches!(error, StudyError::Stopped { .. }) {
+                    status.state = RunState::Failed;
+                    status.error = chain(&error);
+                    status.backtrace = error.backtrace().map(str::to_owned);
+                    status.ended = Some(time::rfc3339_micros(time::now_nanos()));
+                }
                 record::write(&folder.join(STATUS), &status)?;
                 return Err(error);
             }

@@ -13,7 +13,9 @@ use waycairn_cache::{Kind, Listing};
 use waycairn_dag::Address;
 use waycairn_durable::Size;
 
+use crate::analysis::ANALYSIS_FILE;
 use crate::error::StudyError;
+use crate::training::TRAINING_FILE;
 
 /// What a piece of a root is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -147,13 +149,9 @@ impl Usage {
                 Some("source") => look.plain(Area::Sources, &path)?,
                 Some("plugins") => look.plain(Area::Plugins, &path)?,
                 Some("locks") => look.plain(Area::Locks, &path)?,
-                Some(
-                    "FORMAT"
-                    | "history.json"
-                    | "pins.json"
-                    | "settings_training.toml"
-                    | "settings_analysis.toml",
-                ) => look.add(Area::Books, Size::of(&path)?),
+                Some("FORMAT" | "history.json" | "pins.json" | TRAINING_FILE | ANALYSIS_FILE) => {
+                    look.add(Area::Books, Size::of(&path)?)
+                }
                 _ => look.add(Area::Other, Size::of(&path)?),
             }
         }

@@ -66,15 +66,15 @@ struct Compared {
 
 pub(crate) fn run(args: &CompareArgs, context: &Context) -> Result<(), CliError> {
     let root = args.place.root(context)?;
-    let mut runs = compared(&root)?;
+    let runs = RecordedRun::list(&root).map_err(failure::study)?;
     let mut known = Vec::new();
-    for compared in &runs {
-        leaves("", &compared.run.metrics, &mut known);
+    for run in &runs {
+        leaves("", &run.metrics, &mut known);
     }
     let fields = args.paths.iter().chain(&args.against).map(String::as_str);
     let fields =
         fields.chain(LOSSES.into_iter().filter(|_| known.is_empty())).filter(|path| path.contains('/'));
-    last_values(&root, &mut runs, &fields.collect::<Vec<_>>())?;
+    let runs = compared(&root, runs, &fields.collect::<Vec<_>>())?;
     if known.is_empty() {
         let there = |key: &&&str| runs.iter().any(|run| run.fields.contains_key(**key));
         known.extend(LOSSES.iter().filter(there).map(ToString::to_string));
@@ -131,35 +131,21 @@ pub(crate) fn run(args: &CompareArgs, context: &Context) -> Result<(), CliError>
     out.finish()
 }
 
-/// The runs of a root with the fields of their last nodes.
-fn compared(root: &Path) -> Result<Vec<Compared>, CliError> {
-    let runs = RecordedRun::list(root).map_err(failure::study)?;
+/// Runs with the fields of their last nodes, and the last values of `wanted` that these do not have.
+fn compared(root: &Path, runs: Vec<RecordedRun>, wanted: &[&str]) -> Result<Vec<Compared>, CliError> {
     if runs.is_empty() {
         return Ok(Vec::new());
     }
     let reader = ObjectReader::open(root).map_err(failure::query)?;
     let with = |run: RecordedRun| -> Result<Compared, CliError> {
-        let address = run.run.node.as_deref().and_then(|node| node.parse::<Address>().ok());
-        let view = match address {
-            Some(address) => reader.node(&address.decode()).map_err(failure::query)?,
-            None => None,
-        };
-        Ok(Compared { run, fields: view.map(|view| view.fields).unwrap_or_default() })
-    };
-    runs.into_iter().map(with).collect()
-}
-
-/// Adds the last values of fields that the last nodes of runs do not have.
-fn last_values(root: &Path, runs: &mut [Compared], fields: &[&str]) -> Result<(), CliError> {
-    let reader = ObjectReader::open(root).map_err(failure::query)?;
-    for compared in runs {
-        let Some(address) = compared.run.run.node.as_deref().and_then(|node| node.parse::<Address>().ok())
-        else {
-            continue;
+        let Some(address) = run.run.node.as_deref().and_then(|node| node.parse::<Address>().ok()) else {
+            return Ok(Compared { run, fields: BTreeMap::new() });
         };
         let node = address.decode();
-        for field in fields {
-            if compared.fields.contains_key(*field) {
+        let view = reader.node(&node).map_err(failure::query)?;
+        let mut fields = view.map(|view| view.fields).unwrap_or_default();
+        for field in wanted {
+            if fields.contains_key(*field) {
                 continue;
             }
             let mut query = reader.query();
@@ -171,10 +157,11 @@ fn last_values(root: &Path, runs: &mut [Compared], fields: &[&str]) -> Result<()
                 .limit(1);
             let rows = query.select(&[field]).map_err(failure::query)?.value;
             let value = rows.into_iter().next().and_then(|mut row| row.fields.remove(*field));
-            compared.fields.extend(value.map(|value| ((*field).to_owned(), value)));
+            fields.extend(value.map(|value| ((*field).to_owned(), value)));
         }
-    }
-    Ok(())
+        Ok(Compared { run, fields })
+    };
+    runs.into_iter().map(with).collect()
 }
 
 /// Draws the runs.
