@@ -330,8 +330,11 @@ fn a_second_launch_of_a_running_run_names_the_holder() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     let second = root.run(&words);
-    let lock = fs::read_dir(root.path().join("locks")).expect("the locks").next().expect("a lock");
-    let holder = fs::read(lock.expect("an entry").path()).expect("the lock file");
+    // Beside it lies the lock of those who read its checkpoints.
+    let locks = fs::read_dir(root.path().join("locks")).expect("the locks");
+    let mut locks = locks.map(|entry| entry.expect("an entry"));
+    let lock = locks.find(|entry| entry.file_name().to_string_lossy().starts_with("run-")).expect("a lock");
+    let holder = fs::read(lock.path()).expect("the lock file");
     let pid = first.id();
     first.kill().expect("kill");
     first.wait().expect("wait");
