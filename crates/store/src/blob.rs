@@ -72,6 +72,17 @@ fn check_folder(root: &Path, path: &Path) -> Result<(), StoreError> {
     Err(StoreError::Outside { path: path.to_owned(), target })
 }
 
+/// Every node that has a folder among the blobs, in no order; folders of other names are passed over.
+pub(crate) fn nodes_in(blobs: &Path) -> io::Result<Vec<Node>> {
+    let mut nodes = Vec::new();
+    for entry in fs::read_dir(blobs)? {
+        let name = entry?.file_name();
+        let address = name.to_str().and_then(|name| name.parse::<Address>().ok());
+        nodes.extend(address.map(|address| address.decode()));
+    }
+    Ok(nodes)
+}
+
 /// The folder of the blobs under an output root.
 pub(crate) fn blobs_folder(root: &Path) -> PathBuf {
     root.join("objects").join("blobs")
@@ -108,14 +119,7 @@ impl Blobs {
     /// Every node that has a folder, in no order; folders of other names are passed over.
     pub(crate) fn nodes(&self) -> Result<Vec<Node>, StoreError> {
         let failed = |source| StoreError::Io { operation: "list", path: self.folder.clone(), source };
-        let mut nodes = Vec::new();
-        for entry in fs::read_dir(&self.folder).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            if let Some(address) = name.to_str().and_then(|name| name.parse::<Address>().ok()) {
-                nodes.push(address.decode());
-            }
-        }
-        Ok(nodes)
+        nodes_in(&self.folder).map_err(failed)
     }
 
     /// The node's folder, to be changed.

@@ -196,7 +196,18 @@ impl ObjectReader {
     /// Whether a node has a folder among the blobs, with whatever in it. No record is read.
     #[must_use]
     pub fn has_folder(&self, node: &Node) -> bool {
-        blobs_folder(self.root()).join(node.address().as_str()).is_dir()
+        self.node_folder(node).is_dir()
+    }
+
+    /// The folder of a node among the blobs; it need not exist.
+    pub(crate) fn node_folder(&self, node: &Node) -> PathBuf {
+        blobs_folder(self.root()).join(node.address().as_str())
+    }
+
+    /// The folder where the checkpoint of a node is, if there is one; no record is asked.
+    #[must_use]
+    pub fn checkpoint_folder(&self, node: &Node) -> PathBuf {
+        self.node_folder(node).join(CHECKPOINT_ENTRY)
     }
 
     /// What the checkpoint folder of a node takes, marked or not; nothing where there is none. No file is opened.
@@ -204,7 +215,7 @@ impl ObjectReader {
     /// # Errors
     /// [`CommitError::Io`] when it cannot be looked at.
     pub fn checkpoint_size(&self, node: &Node) -> Result<Size, CommitError> {
-        Size::of(&blobs_folder(self.root()).join(node.address().as_str()).join(CHECKPOINT_ENTRY))
+        Size::of(&self.checkpoint_folder(node))
     }
 
     /// Nodes with a checkpoint that is there, near one that may have none: its ancestors, nearest first, then the
@@ -230,7 +241,7 @@ impl ObjectReader {
 
     /// Whether the folder of a node's checkpoint is there, whatever records say.
     fn has_checkpoint_folder(&self, node: &Node) -> bool {
-        let folder = blobs_folder(self.root()).join(node.address().as_str()).join(CHECKPOINT_ENTRY);
+        let folder = self.checkpoint_folder(node);
         matches!(self.is_inside(node, &folder), Ok(true)) && folder.is_dir()
     }
 

@@ -27,7 +27,7 @@ use parquet::errors::ParquetError;
 use waycairn_dag::Node;
 use waycairn_durable::{self as durable, Durability, Size, StagedFile, fault, is_temporary};
 
-use crate::blob::{CHECKPOINT_ENTRY, blobs_folder};
+use crate::blob::{blobs_folder, nodes_in};
 use crate::compact::{Source, hide, open};
 use crate::error::StoreError;
 use crate::listing::{MAX_LISTINGS, PartSet, list};
@@ -84,9 +84,8 @@ impl ObjectReader {
             source: io::Error::other(error),
         };
         for node in self.nodes_with_folders()?.into_iter().filter(|node| node.same_run(run)) {
-            let folder = blobs_folder(self.root()).join(node.address().as_str());
-            let checkpoint = Size::of(&folder.join(CHECKPOINT_ENTRY)).map_err(failed)?;
-            let all = Size::of(&folder).map_err(failed)?;
+            let checkpoint = self.checkpoint_size(&node).map_err(failed)?;
+            let all = Size::of(&self.node_folder(&node)).map_err(failed)?;
             removal.nodes += 1;
             removal.checkpoints += checkpoint;
             removal.artifacts += Size {
@@ -104,17 +103,10 @@ impl ObjectReader {
     pub fn nodes_with_folders(&self) -> Result<Vec<Node>, QueryError> {
         let folder = blobs_folder(self.root());
         let failed = |source| QueryError::Io { operation: "list", path: folder.clone(), source };
-        let entries = match fs::read_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(failed)?,
-        };
-        let mut nodes = Vec::new();
-        for entry in entries {
-            let name = entry.map_err(failed)?.file_name();
-            let address = name.to_str().and_then(|name| name.parse::<waycairn_dag::Address>().ok());
-            nodes.extend(address.map(|address| address.decode()));
+        match nodes_in(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            nodes => nodes.map_err(failed),
         }
-        Ok(nodes)
     }
 }
 

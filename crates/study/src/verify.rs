@@ -45,18 +45,14 @@ pub struct Damaged {
 ///
 /// # Errors
 ///
-/// [`StudyError::Io`] when the root cannot be listed. All else is in the answer.
+/// [`StudyError::Cache`], [`StudyError::Query`] and [`StudyError::Io`] when the root cannot be listed. All else is in the answer.
 pub fn verify(
     root: &Path,
     quarantine: bool,
     progress: impl Fn(Checking) + Sync,
 ) -> Result<Verification, StudyError> {
     let cache = Cache::open(root)?;
-    let checkpoints = Checkpoints::find(root).map_err(|(path, source)| StudyError::Io {
-        operation: "list",
-        path,
-        source,
-    })?;
+    let checkpoints = Checkpoints::find(root)?;
     let (more_files, more_bytes) = (checkpoints.files(), checkpoints.bytes());
     // What the cache has is known when it begins to tell how far it is.
     let (cache_files, cache_bytes) = (AtomicU64::new(0), AtomicU64::new(0));

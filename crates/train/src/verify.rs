@@ -1,21 +1,14 @@
 //! The deep check of checkpoints: every file against its manifest.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use waycairn_dag::{Address, Node};
+use waycairn_dag::Node;
 use waycairn_durable::{Digest, open_file};
-use waycairn_store::ObjectReader;
+use waycairn_store::{ObjectReader, QueryError};
 
 use crate::checkpoint::{Checkpoint, CheckpointError, FileEntry, MANIFEST};
-
-/// Where the blobs of nodes are, from the root.
-const BLOBS: &str = "objects/blobs";
-
-/// The entry of a node's blobs that is its checkpoint.
-const CHECKPOINT: &str = "checkpoint";
 
 /// The checkpoints of a root, found and not yet read.
 #[derive(Debug, Default)]
@@ -40,37 +33,30 @@ impl Checkpoints {
     ///
     /// # Errors
     ///
-    /// The folder that cannot be listed, with the system's reason.
-    pub fn find(root: &Path) -> Result<Self, (PathBuf, io::Error)> {
+    /// [`QueryError::Io`] for the folder that cannot be listed.
+    pub fn find(root: &Path) -> Result<Self, QueryError> {
         let mut found = Self::default();
-        let blobs = Path::new(BLOBS);
-        let entries = match fs::read_dir(root.join(blobs)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
-            entries => entries.map_err(|error| (root.join(blobs), error))?,
-        };
-        let mut names: Vec<String> =
-            entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-        names.sort_unstable();
-        for name in names {
-            let Ok(address) = name.parse::<Address>() else { continue };
-            let folder = blobs.join(&name).join(CHECKPOINT);
-            if root.join(&folder).is_dir() {
-                found.look(root, &folder, &address.decode());
+        let reader = ObjectReader::open(root)?.skipping_damaged();
+        for node in reader.nodes_with_folders()? {
+            let folder = reader.checkpoint_folder(&node);
+            if folder.is_dir() {
+                found.look(&reader, &folder, &node);
             }
         }
         Ok(found)
     }
 
-    fn look(&mut self, root: &Path, folder: &Path, node: &Node) {
+    fn look(&mut self, reader: &ObjectReader, folder: &Path, node: &Node) {
+        let listed = Checkpoint::listed(folder, node);
+        let folder = folder.strip_prefix(reader.root()).unwrap_or(folder);
         let path = folder.join(MANIFEST);
-        match Checkpoint::listed(&root.join(folder), node) {
+        match listed {
             Ok(files) => {
                 self.manifests += 1;
                 self.files.extend(files.into_iter().map(|(name, entry)| (folder.join(name), entry)));
             }
             Err(CheckpointError::Missing { .. }) => {
-                let reader = ObjectReader::open(root).map(|reader| reader.skipping_damaged());
-                let marked = reader.and_then(|reader| reader.query().node(node).checkpoint().count());
+                let marked = reader.query().node(node).checkpoint().count();
                 if marked.is_ok_and(|marked| marked.value > 0) {
                     let what = "it is not there, and a record says that the checkpoint is whole".to_owned();
                     self.faults.push(CheckpointFault { path, what });
