@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::section::{Check, Section, distinct};
+use super::section::{Check, POSITIVE, Section, distinct};
 
 /// How true parameters are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,7 +104,6 @@ impl Default for InferenceSettings {
     }
 }
 
-const POSITIVE: &str = "a whole number of at least 1";
 const SWITCH: &str = "true or false";
 
 impl Section for InferenceSettings {
@@ -134,20 +133,6 @@ impl Section for InferenceSettings {
     ];
 
     fn check(&self, check: &mut Check) {
-        let positive = [
-            ("observations", self.observations),
-            ("repeats", self.repeats),
-            ("sobol_truths", self.sobol_truths),
-            ("truth_points_per_axis", self.truth_points_per_axis),
-            ("max_grid_truths", self.max_grid_truths),
-            ("candidate_count", self.candidate_count),
-            ("max_model_evaluations", self.max_model_evaluations),
-            ("max_saved_bytes", self.max_saved_bytes),
-            ("max_candidate_points", self.max_candidate_points),
-        ];
-        for (name, value) in positive {
-            check.field(name, value >= 1);
-        }
         check.field("truth_margin_fraction", (0.0..=0.5).contains(&self.truth_margin_fraction));
         check.field("candidate_points_per_axis", self.candidate_points_per_axis >= 2);
         let level = |level: &f64| *level > 0.0 && *level <= 1.0;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, Faults, json};
 use super::inference::Target;
-use super::section::{Check, Section};
+use super::section::{POSITIVE, Section};
 
 /// The metrics of the study, in the order of its reference.
 pub const METRICS: &[&str] = &[
@@ -43,8 +43,6 @@ impl Default for PlottingSettings {
     }
 }
 
-const POSITIVE: &str = "a whole number of at least 1";
-
 impl Section for PlottingSettings {
     const PATH: &'static str = "plotting";
     const FIELDS: &'static [(&'static str, &'static str)] = &[
@@ -53,13 +51,6 @@ impl Section for PlottingSettings {
         ("prior_points", POSITIVE),
         ("max_inference_cases", POSITIVE),
     ];
-
-    fn check(&self, check: &mut Check) {
-        let values = [self.dpi, self.bins, self.prior_points, self.max_inference_cases];
-        for ((name, _), value) in Self::FIELDS.iter().zip(values) {
-            check.field(name, value >= 1);
-        }
-    }
 }
 
 /// What takes the summaries of the ratio, and so needs it as a target.

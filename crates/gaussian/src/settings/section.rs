@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use super::fault::{Fault, Faults, json};
 
+/// What is allowed of a count. A field that says so is checked by that.
+pub(crate) const POSITIVE: &str = "a whole number of at least 1";
+
 /// One section of the settings.
 pub trait Section: Default + Serialize + DeserializeOwned {
     /// Where it stands in the settings.
@@ -14,8 +17,16 @@ pub trait Section: Default + Serialize + DeserializeOwned {
     /// Its fields, and for each what is allowed.
     const FIELDS: &'static [(&'static str, &'static str)];
 
-    /// Says of each value out of range that it is so.
-    fn check(&self, check: &mut Check);
+    /// Says of each value out of range that it is so, but for counts.
+    fn check(&self, _check: &mut Check) {}
+
+    /// All values that are not allowed.
+    fn faults(&self) -> Vec<Fault> {
+        let mut check = Check::new(Self::PATH, Self::FIELDS, json(self));
+        check.counts();
+        self.check(&mut check);
+        check.faults
+    }
 
     /// Refuses values that are not allowed.
     ///
@@ -23,9 +34,7 @@ pub trait Section: Default + Serialize + DeserializeOwned {
     ///
     /// [`Faults`] with all of them.
     fn validate(&self) -> Result<(), Faults> {
-        let mut check = Check::new(Self::PATH, Self::FIELDS, json(self));
-        self.check(&mut check);
-        Faults::none_of(check.faults)
+        Faults::none_of(self.faults())
     }
 
     /// Reads the section: what is given over what is the default. Nothing at all (null) is the default.
@@ -62,9 +71,7 @@ pub trait Section: Default + Serialize + DeserializeOwned {
         }
         let section: Self = Self::deserialize(whole)
             .map_err(|error| Faults::one(Self::PATH, Value::Object(given.clone()), error.to_string()))?;
-        let mut check = Check::new(Self::PATH, Self::FIELDS, json(&section));
-        section.check(&mut check);
-        faults.extend(check.faults);
+        faults.extend(section.faults());
         Faults::none_of(faults)?;
         Ok(section)
     }
@@ -82,6 +89,13 @@ pub struct Check {
 impl Check {
     fn new(path: &'static str, fields: &'static [(&'static str, &'static str)], section: Value) -> Self {
         Self { path, fields, section, faults: Vec::new() }
+    }
+
+    /// Says of each count whether it is one.
+    fn counts(&mut self) {
+        for (name, _) in self.fields.iter().filter(|(_, allowed)| *allowed == POSITIVE) {
+            self.field(name, self.section[*name].as_u64().is_some_and(|value| value >= 1));
+        }
     }
 
     /// Says whether a field holds what is allowed.

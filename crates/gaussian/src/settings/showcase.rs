@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::section::{Check, Section};
+use super::section::{Check, POSITIVE, Section};
 
 /// Where the pair lies in the box, and how finely it is drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,14 +29,12 @@ impl Section for ShowcaseSettings {
     const FIELDS: &'static [(&'static str, &'static str)] = &[
         ("source_fraction", "a number of 0 to 1"),
         ("target_fraction", "a number of 0 to 1"),
-        ("samples", "a whole number of at least 1"),
-        ("bins", "a whole number of at least 1"),
+        ("samples", POSITIVE),
+        ("bins", POSITIVE),
     ];
 
     fn check(&self, check: &mut Check) {
         check.field("source_fraction", (0.0..=1.0).contains(&self.source_fraction));
         check.field("target_fraction", (0.0..=1.0).contains(&self.target_fraction));
-        check.field("samples", self.samples >= 1);
-        check.field("bins", self.bins >= 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::section::{Check, Section};
+use super::section::{POSITIVE, Section};
 
 /// How pairs of parameter points are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,8 +62,6 @@ impl Default for VerificationSettings {
     }
 }
 
-const POSITIVE: &str = "a whole number of at least 1";
-
 impl Section for VerificationSettings {
     const PATH: &'static str = "verification";
     const FIELDS: &'static [(&'static str, &'static str)] = &[
@@ -79,19 +77,4 @@ impl Section for VerificationSettings {
         ("normalization_design", "`diagonal` or `prior`"),
         ("normalization_on_grid", "true or false"),
     ];
-
-    fn check(&self, check: &mut Check) {
-        let positive = [
-            ("pairs", self.pairs),
-            ("samples_per_endpoint", self.samples_per_endpoint),
-            ("source_samples", self.source_samples),
-            ("target_samples", self.target_samples),
-            ("directions", self.directions),
-            ("marginal_samples", self.marginal_samples),
-            ("normalization_thetas", self.normalization_thetas),
-        ];
-        for (name, value) in positive {
-            check.field(name, value >= 1);
-        }
-    }
 }
