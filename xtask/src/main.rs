@@ -54,38 +54,32 @@ const CHECKS: &[Check] = &[
         ],
         variables: &[],
     },
-    Check { name: "the main command's build", words: &["build", "--release", "--locked"], variables: &[] },
-    Check { name: "tests", words: &["test", "--release", "--locked", "--workspace"], variables: &[] },
+    // Without the features of the tests, as a person builds it.
+    Check { name: "the main command's check", words: &["check", "--release", "--locked"], variables: &[] },
+    // With the fault points, so that the workspace is built once for all tests: without an environment variable a point
+    // is a count.
     Check {
-        name: "crash tests",
+        name: "tests",
+        words: &["test", "--release", "--locked", "--workspace", "--features", "waycairn-study/fault"],
+        variables: &[],
+    },
+    // What reads sources has other features of a dependency that the heavy ones share: not of the whole workspace, or they
+    // would be built once more.
+    Check {
+        name: "tests of declared sources",
         words: &[
             "test",
             "--release",
             "--locked",
-            "--package",
-            "waycairn-durable",
             "--package",
             "waycairn-cache",
             "--package",
             "waycairn-gaussian",
             "--features",
-            "waycairn-durable/fault,waycairn-cache/fault,waycairn-cache/check,waycairn-gaussian/check",
-        ],
-        variables: &[],
-    },
-    // Without the feature `check`, and of the whole workspace as the tests are: else the heavy dependencies would have
-    // other features, and be built once more.
-    Check {
-        name: "crash tests of a study",
-        words: &[
-            "test",
-            "--release",
-            "--locked",
-            "--workspace",
-            "--features",
-            "waycairn-study/fault",
+            "waycairn-cache/check,waycairn-gaussian/check",
+            "--lib",
             "--test",
-            "crash",
+            "sources",
         ],
         variables: &[],
     },
