@@ -33,9 +33,17 @@ pub const PROBLEM: &[File] = files!["error.rs", "normal.rs", "problem.rs", "rand
 pub const PRIOR: &[File] =
     files!["error.rs", "lattice.rs", "normal.rs", "prior.rs", "problem.rs", "random.rs"];
 
-/// Training pairs.
-pub const PAIRS: &[File] =
-    files!["error.rs", "lattice.rs", "normal.rs", "pairs.rs", "prior.rs", "problem.rs", "random.rs"];
+/// Training pairs, and the splits of a training.
+pub const PAIRS: &[File] = files![
+    "error.rs",
+    "lattice.rs",
+    "normal.rs",
+    "pairs.rs",
+    "prior.rs",
+    "problem.rs",
+    "random.rs",
+    "training.rs",
+];
 
 /// Classification metrics.
 pub const CLASSIFICATION: &[File] = files!["classification.rs", "error.rs", "normal.rs", "rank.rs"];

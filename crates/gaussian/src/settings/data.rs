@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::section::{Check, Section};
+use crate::training::SplitSizes;
 
 /// Sizes of the three splits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,17 @@ impl Section for DataSettings {
         let sizes = [self.train_size, self.validation_size, self.test_size];
         for ((name, _), size) in Self::FIELDS.iter().zip(sizes) {
             check.field(name, size >= 2 && size % 2 == 0);
+        }
+    }
+}
+
+impl From<&DataSettings> for SplitSizes {
+    fn from(settings: &DataSettings) -> Self {
+        let of = |size| usize::try_from(size).unwrap_or(usize::MAX);
+        Self {
+            train: of(settings.train_size),
+            validation: of(settings.validation_size),
+            test: of(settings.test_size),
         }
     }
 }
