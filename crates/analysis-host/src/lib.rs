@@ -75,7 +75,8 @@ pub use crate::product::{DeclaredProduct, ForeignProduct};
 // So that a host names the type of its scalars without a dependency on Arrow.
 pub use arrow::record_batch::RecordBatchReader;
 pub use waycairn_analysis_api::host::API_VERSION;
-pub use waycairn_analysis_api::{Checked, LogLevel};
+// So that a host draws what its plugins draw.
+pub use waycairn_analysis_api::{Checked, LogLevel, Stream, rand_core, stream};
 
 /// The name that was probably meant.
 pub(crate) fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {

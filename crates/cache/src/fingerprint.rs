@@ -86,6 +86,12 @@ impl Sources {
         Self { files }
     }
 
+    /// The files by name, to be joined with others.
+    #[must_use]
+    pub const fn files(&self) -> &'static [(&'static str, &'static [u8])] {
+        self.files
+    }
+
     /// Shows each file: its name, which is the package and the path in it, and its bytes.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static [u8])> {
         self.files.iter().copied()

@@ -47,4 +47,4 @@ mod terminal;
 mod value;
 
 pub use program::main;
-pub use waycairn_train::{Experiments, Gpt, experiments};
+pub use waycairn_train::{Experiments, Gpt, Nre, experiments};

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use waycairn_cli::{Gpt, experiments};
+use waycairn_cli::{Gpt, Nre, experiments};
 
 fn main() -> ExitCode {
-    waycairn_cli::main(experiments![Gpt])
+    waycairn_cli::main(experiments![Gpt].with_rows(Nre))
 }

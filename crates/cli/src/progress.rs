@@ -233,13 +233,13 @@ impl Progress for Watch {
                 ));
                 self.begin(*done, *steps);
             }
-            Event::Step { step, steps, loss, rate, left, skipped, .. } => {
+            Event::Step { step, steps, loss, rate, unit, left, skipped, .. } => {
                 self.seen.loss = Some((*step, *loss));
                 let rest =
                     if step < steps { format!("  {} left", number::span(*left)) } else { String::new() };
                 let rate = grouped(rate.round().max(0.0) as u64);
                 let left_out = if *skipped > 0 { format!("  {skipped} skipped") } else { String::new() };
-                let said = format!("loss {}  {rate} tokens/s{left_out}{rest}", number::float(*loss));
+                let said = format!("loss {}  {rate} {unit}/s{left_out}{rest}", number::float(*loss));
                 if let Some(bar) = &self.bar {
                     bar.set_position(*step);
                     bar.set_message(said);
@@ -319,6 +319,7 @@ mod tests {
             step: 1,
             steps: 1,
             loss: 2.0,
+            unit: "tokens",
             rate: 1.0,
             skipped: 0,
             left: Duration::ZERO,

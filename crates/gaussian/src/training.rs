@@ -33,8 +33,8 @@ impl TrainingData {
     /// The names of the streams of the three splits, in the order of the fields.
     pub const STREAMS: [&'static str; 3] = ["training-train", "training-validation", "training-test"];
 
-    /// Draws the splits. `streams` gives the generator of a name: the stream of the training seed, that name and the whole
-    /// name of the member, priors and replicas draw apart.
+    /// Draws the splits. `streams` gives the generator of a name: the stream of the training seed, that name and the name of
+    /// the prior, so that priors draw apart; replicas differ in their seeds.
     ///
     /// Whoever trains and whoever keeps the data of a training both call this, so that they mean the same numbers.
     ///
@@ -66,20 +66,20 @@ mod tests {
         DataSettings, Family, ParametersSettings, PriorDefinition, ProblemSettings, Section as _,
     };
 
-    fn draw(settings: &serde_json::Value, member: &str) -> TrainingData {
+    fn draw(settings: &serde_json::Value, prior_name: &str) -> TrainingData {
         let (problem, parameters) = (ProblemSettings::default(), ParametersSettings::default());
         let resolved = Problem::resolve(&problem, &parameters).unwrap();
         let definition = PriorDefinition::new(Family::Uniform);
         let prior = Prior::resolve("uniform", &definition, &problem, &parameters, &resolved).unwrap();
         let sizes = SplitSizes::from(&DataSettings::read(settings).unwrap());
-        TrainingData::draw(&resolved, &prior, sizes, |name| stream(3, name, Some(member))).unwrap()
+        TrainingData::draw(&resolved, &prior, sizes, |name| stream(3, name, Some(prior_name))).unwrap()
     }
 
     #[test]
     fn a_split_has_its_stream_and_the_size_of_another_shifts_nothing() {
         let small = serde_json::json!({"train_size": 64, "validation_size": 32, "test_size": 16});
         let larger = serde_json::json!({"train_size": 128, "validation_size": 32, "test_size": 16});
-        let (small, larger) = (draw(&small, "uniform-r0"), draw(&larger, "uniform-r0"));
+        let (small, larger) = (draw(&small, "uniform"), draw(&larger, "uniform"));
         assert_eq!((small.train.rows(), small.validation.rows(), small.test.rows()), (64, 32, 16));
         assert_eq!((&small.validation, &small.test), (&larger.validation, &larger.test));
         assert_eq!(larger.train.rows(), 128);
@@ -88,9 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn replicas_draw_apart() {
+    fn priors_draw_apart() {
         let sizes = serde_json::json!({"train_size": 16, "validation_size": 16, "test_size": 16});
-        assert_eq!(draw(&sizes, "uniform-r0"), draw(&sizes, "uniform-r0"));
-        assert_ne!(draw(&sizes, "uniform-r0"), draw(&sizes, "uniform-r1"));
+        assert_eq!(draw(&sizes, "uniform"), draw(&sizes, "uniform"));
+        assert_ne!(draw(&sizes, "uniform"), draw(&sizes, "normal"));
     }
 }

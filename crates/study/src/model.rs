@@ -1,22 +1,20 @@
 //! The product `model`: the weights that a run ends with.
 
-use std::path::Path;
 use std::time::Instant;
 
 use waycairn_cache::{Backend, Builder, Implementation, Recipe};
-use waycairn_dag::Node;
 use waycairn_durable::{Durability, StagedFile};
-use waycairn_store::{NodeRow, ObjectReader, Order, Scalar, SortKey};
+use waycairn_store::ObjectReader;
 use waycairn_train::{
-    Description, Experiments, ExportFormat, Progress, Status, Stop, TrainError, TrainReport, TrainRequest,
-    export,
+    Description, Experiments, ExportFormat, Progress, Settings, Status, Stop, TrainError, TrainReport,
+    TrainRequest, export, model_history,
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::error::StudyError;
-use crate::training::{Job, without_path};
+use crate::training::Job;
 
 /// The name of the product; no other may have it.
 pub(crate) const MODEL: &str = "model";
@@ -34,6 +32,8 @@ const NUMERIC: [&str; 5] = ["burn", "burn-flex", "burn-tensor", "gemm", "rand_ch
 pub(crate) struct Training<'launch> {
     pub(crate) experiments: &'launch Experiments,
     pub(crate) request: TrainRequest,
+    /// The settings of the run.
+    pub(crate) settings: Settings,
     /// Who trains it, when, and from which sources.
     pub(crate) trained: Option<Trained>,
     pub(crate) stop: &'launch Stop,
@@ -63,8 +63,7 @@ pub(crate) fn recipe(
     description: &Description,
     backend: Backend,
 ) -> Result<Recipe, StudyError> {
-    let settings = without_path(&job.settings);
-    let selected = json!({ "settings": settings, "member": job.member, "data": description.data });
+    let selected = json!({ "settings": description.decides, "member": job.member, "data": description.data });
     let mut implementation = Implementation { version: VERSION, ..description.implementation.clone() };
     if let Some(lock) = crate::source::lock_file() {
         implementation = implementation.with_crates(lock, &NUMERIC)?;
@@ -72,24 +71,31 @@ pub(crate) fn recipe(
     Ok(Recipe::new(MODEL, experiment, &selected, implementation)?.with_backend(backend))
 }
 
-/// Trains, or finds a run that was trained already; its last checkpoint is there.
+/// Trains, or finds a run that was trained already; the checkpoint that its model is taken from is there.
 pub(crate) fn train(recipe: &Recipe, training: Training<'_>) -> Result<TrainReport, StudyError> {
     let Training { experiments, mut request, stop, progress, .. } = training;
     // Other code or another device is another run, though its settings are the same.
     request.model_key = Some(recipe.key()?.digest().to_string());
     let mut report = waycairn_train::train(experiments, &request, stop, progress)?;
-    if report.status == Status::Skipped && report.checkpoint.as_ref() != Some(&report.node) {
-        // It was trained to its end, and the checkpoint of its last step is gone: an older one is another model.
-        tracing::warn!(node = %report.node, "the last checkpoint of a finished run is gone; it is trained once more");
+    let there = |report: &TrainReport| -> Result<bool, StudyError> {
+        let reader = ObjectReader::open(&request.root).map_err(TrainError::from)?;
+        Ok(reader.checkpoint(&report.selected).map_err(TrainError::from)?.is_some())
+    };
+    if report.status == Status::Skipped && !there(&report)? {
+        // It was trained to its end, and the checkpoint that its model is taken from is gone: another one is another model.
+        tracing::warn!(node = %report.selected, "the checkpoint of a finished run is gone; it is trained once more");
         request.fresh = true;
         report = waycairn_train::train(experiments, &request, stop, progress)?;
     }
     if report.status == Status::Stopped {
         return Err(StudyError::Stopped { done: 0, of: 1 });
     }
-    if report.checkpoint.as_ref() != Some(&report.node) {
+    if !there(&report)? {
         return Err(StudyError::NotFound {
-            what: format!("the run {} ended without a checkpoint of its last step", report.node),
+            what: format!(
+                "the run {} ended without the checkpoint that its model is taken from",
+                report.selected
+            ),
             next: "the same command trains it once more".to_owned(),
         });
     }
@@ -99,16 +105,20 @@ pub(crate) fn train(recipe: &Recipe, training: Training<'_>) -> Result<TrainRepo
 /// Trains, or takes the weights of a run that was trained already, and writes them.
 pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(), StudyError> {
     let root = training.request.root.clone();
+    let (experiments, settings) = (training.experiments, training.settings.clone());
     let trained = training.trained.clone();
     let begin = Instant::now();
     let report = train(builder.recipe(), training)?;
     let took = begin.elapsed().as_secs_f64();
-    let node = &report.node;
+    let node = &report.selected;
     let path = builder.file(WEIGHTS)?;
     let mut file = StagedFile::create(&path, Durability::Regenerable)?;
     export(&root, node, ExportFormat::Safetensors, &mut file)?;
     file.commit()?;
-    builder.json("history", &history(&root, node)?)?;
+    builder.json(
+        "history",
+        &model_history(experiments, &root, node, &builder.recipe().experiment, &settings)?,
+    )?;
     builder.metadata("node", node.address().as_str())?;
     builder.metadata("steps", &report.steps)?;
     if let Some(mut trained) = trained {
@@ -119,26 +129,4 @@ pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(),
         builder.metadata("trained", &trained)?;
     }
     Ok(())
-}
-
-/// What the run recorded on its way: the training loss at each report, and each validation.
-fn history(root: &Path, node: &Node) -> Result<Value, TrainError> {
-    let reader = ObjectReader::open(root)?;
-    let losses = |key: &str| -> Result<Vec<Value>, TrainError> {
-        let mut query = reader.query();
-        query.name(node.name()).nonce(node.nonce()).has(key).sort(SortKey::Seq, Order::Ascending);
-        let loss = |row: &NodeRow| {
-            let loss = match row.fields.get(key) {
-                Some(Scalar::Float(value)) if value.is_finite() => json!(value),
-                _ => Value::Null,
-            };
-            json!({ "step": row.node.seq() + 1, "loss": loss })
-        };
-        Ok(query.select(&[key])?.value.iter().map(loss).collect())
-    };
-    Ok(json!({
-        "train": losses("train/loss")?,
-        "validation": losses("val/loss")?,
-        "world_size": 1,
-    }))
 }

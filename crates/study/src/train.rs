@@ -1,6 +1,7 @@
 //! The training of one run of a launch: its model is trained or found, and its folder says so.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ use waycairn_cache::How;
 use waycairn_dag::Address;
 use waycairn_durable::{Holder, create_dir_all, remove_dir_all, remove_file, time};
 use waycairn_store::ObjectReader;
-use waycairn_train::{Description, Event, Progress, TrainRequest};
+use waycairn_train::{Description, Event, Fingerprint, Progress, TrainRequest};
 
 use crate::analysis::{ANALYSIS_FILE, AnalysisSettings};
 use crate::error::StudyError;
@@ -44,6 +45,7 @@ impl Launch<'_> {
         let context = model::Training {
             experiments: self.experiments,
             request: request.clone(),
+            settings: run.job.settings.clone(),
             // Its archive is written for what is trained alone.
             trained: (!found).then(|| self.trained(&run.description, before)).transpose()?,
             stop: self.stop,
@@ -109,8 +111,9 @@ impl Launch<'_> {
             });
         }
         let (experiments, stop) = (self.experiments, self.stop);
-        let context = model::Training { experiments, request, trained: None, stop, progress };
-        Ok(self.guard(|| model::train(&run.recipe, context))?.node.address().to_string())
+        let settings = run.job.settings.clone();
+        let context = model::Training { experiments, request, settings, trained: None, stop, progress };
+        Ok(self.guard(|| model::train(&run.recipe, context))?.selected.address().to_string())
     }
 
     /// Whether anything is recorded at the last node of a run. It left a checkpoint there once, so a look at its folder
@@ -220,7 +223,11 @@ impl Launch<'_> {
             source: trained.source,
             outside: Outside {
                 crates: description.implementation.crates.clone(),
-                data: [("text".to_owned(), description.data.content_sha256)].into(),
+                data: match &description.data {
+                    Fingerprint::Text(text) => [("text".to_owned(), text.content_sha256)].into(),
+                    // They are drawn anew from the settings: nothing of them is outside.
+                    Fingerprint::Rows(_) => BTreeMap::new(),
+                },
                 host: trained.host,
             },
             backend: run.recipe.backend.clone().unwrap_or_else(|| crate::plan::backend(description)),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use waycairn_durable::Digest;
 use waycairn_train::{
-    Description, Experiments, Settings, SettingsLayer, TrainError, TrainRequest, describe, nearest,
+    Cohort, Description, Experiments, Settings, SettingsLayer, TrainError, TrainRequest, describe, nearest,
 };
 
 use crate::error::{SettingsError, StudyError};
@@ -32,10 +32,21 @@ pub struct Training {
     pub(crate) experiment: String,
     pub(crate) output: PathBuf,
     pub(crate) runtime: Runtime,
-    /// The names of the cohort's members, in order.
-    pub(crate) members: Vec<String>,
+    /// The members of the cohort, in order.
+    pub(crate) members: Vec<Member>,
     /// The baseline, and one for each further option of each choice.
     pub(crate) configurations: Vec<Configuration>,
+}
+
+/// A member of the cohort: what it changes of a configuration's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// `r0`, or `uniform-r0` where members differ in more than their seeds.
+    pub(crate) name: String,
+    /// How much larger its seed is.
+    replica: u64,
+    /// A setting of the experiment, and this member's value of it.
+    value: Option<(&'static str, String)>,
 }
 
 /// How a launch computes. None of it changes what a run is.
@@ -151,7 +162,7 @@ impl Training {
             Some(tree) => reader.text("output", &tree, "the path of a folder")?,
         };
         let runtime = reader.runtime(tree.take("runtime"))?;
-        let members = reader.members(tree.take("cohort"))?;
+        let members = reader.members(tree.take("cohort"), experiments.cohort(&experiment))?;
         let mut training = Self {
             profile,
             experiment,
@@ -211,7 +222,9 @@ impl Training {
                 return Err(reader.bad(tree.find("preset"), "preset", &other.to_string(), "a preset's name"));
             }
         };
-        let request = self.request(&table, preset.as_deref());
+        let mut request = self.request(&table, preset.as_deref());
+        // Those of the first member, so that what no member has is not asked of the settings.
+        request.sets.extend(self.members.first().and_then(Member::set));
         let settings = waycairn_train::settings(experiments, &request).map_err(|source| {
             let changed = change.as_ref().map(|change| change.path.as_str());
             self.refused(tree, label, changed, source)
@@ -278,18 +291,17 @@ impl Training {
         for (index, configuration) in self.configurations.iter().enumerate() {
             // That of the first member, whose settings are the configuration's.
             let mut of_configuration = None;
-            for (replica, member) in self.members.iter().enumerate() {
-                let (name, settings, request) =
-                    self.request_of(experiments, configuration, replica, member)?;
+            for member in &self.members {
+                let (name, settings, request) = self.request_of(experiments, configuration, member)?;
                 let description = describe(experiments, &request)?;
-                let digest = decides(&self.experiment, &settings, &description);
+                let digest = decides(&self.experiment, &description);
                 let of_configuration = *of_configuration.get_or_insert(digest);
-                let digest = identity(&[&of_configuration.to_string(), member, &digest.to_string()]);
+                let member = member.name.clone();
+                let digest = identity(&[&of_configuration.to_string(), &member, &digest.to_string()]);
                 let short = |digest: &Digest| digest.to_string()[..SHORT].to_owned();
                 let folder = Path::new("runs")
                     .join(format!("{}-{}", configuration.name, short(&of_configuration)))
                     .join(format!("{member}-{}", short(&digest)));
-                let member = member.clone();
                 let job = Job { configuration: index, member, settings, name, folder, digest, request };
                 jobs.push((job, description));
             }
@@ -302,14 +314,14 @@ impl Training {
         &self,
         experiments: &Experiments,
         configuration: &Configuration,
-        replica: usize,
-        member: &str,
+        member: &Member,
     ) -> Result<(String, Settings, TrainRequest), StudyError> {
-        let name = format!("{}.{}.{member}", self.experiment, configuration.name);
+        let name = format!("{}.{}.{}", self.experiment, configuration.name, member.name);
         let mut request = self.request(&configuration.table, configuration.preset.as_deref());
         // Replica 0 is the run that the settings describe; each further one has a seed of its own.
-        let seed = configuration.settings.integer("seed").map_err(TrainError::from)? + replica as u64;
+        let seed = configuration.settings.integer("seed").map_err(TrainError::from)? + member.replica;
         request.sets = vec![("seed".to_owned(), seed.to_string())];
+        request.sets.extend(member.set());
         request.name = Some(name.clone());
         let settings = waycairn_train::settings(experiments, &request)?;
         Ok((name, settings, request))
@@ -352,24 +364,23 @@ fn misplaced(key: &str) -> Option<String> {
     if !above.is_empty() && nearest(word, ["choice"]).is_some() {
         return Some(format!("{above}.choice"));
     }
-    let tables = [("cohort", ["replicas"].as_slice()), ("runtime", &["device", "cpu_threads", "parallel"])];
+    let tables =
+        [("cohort", ["replicas", "priors"].as_slice()), ("runtime", &["device", "cpu_threads", "parallel"])];
     let table = tables.into_iter().find(|(_, keys)| keys.contains(&key))?;
     Some(format!("{}.{key}", table.0))
 }
 
-/// Settings without the path of the data: the same data elsewhere is the same.
-pub(crate) fn without_path(settings: &Settings) -> serde_json::Value {
-    let mut settings = serde_json::json!(settings);
-    if let Some(data) = settings.get_mut("data").and_then(serde_json::Value::as_object_mut) {
-        data.remove("source");
+impl Member {
+    /// Its own value of a setting, as `--set` takes it.
+    fn set(&self) -> Option<(String, String)> {
+        self.value.as_ref().map(|(path, value)| ((*path).to_owned(), value.clone()))
     }
-    settings
 }
 
 /// A digest of all that decides the result of a run but the code and the machine: experiment, settings, and the data's
 /// content.
-fn decides(experiment: &str, settings: &Settings, description: &Description) -> Digest {
-    let of = serde_json::json!([experiment, without_path(settings), description.data]);
+fn decides(experiment: &str, description: &Description) -> Digest {
+    let of = serde_json::json!([experiment, description.decides, description.data]);
     Digest::of(of.to_string().as_bytes())
 }
 
@@ -440,12 +451,52 @@ impl Reader<'_> {
         Ok(runtime)
     }
 
-    fn members(&self, tree: Option<Tree>) -> Result<Vec<String>, SettingsError> {
-        let mut replicas = 1;
-        for (key, tree) in self.entries("cohort", tree, &["replicas"])? {
-            replicas = self.whole(&format!("cohort.{key}"), &tree, "a whole number from 1")?;
+    /// Every replica of each value that members differ in.
+    fn members(&self, tree: Option<Tree>, cohort: Option<Cohort>) -> Result<Vec<Member>, SettingsError> {
+        let known: Vec<&str> = ["replicas"].into_iter().chain(cohort.as_ref().map(|own| own.list)).collect();
+        let (mut replicas, mut values) = (1, cohort.as_ref().map(|own| own.default.clone()));
+        for (key, tree) in self.entries("cohort", tree, &known)? {
+            let path = format!("cohort.{key}");
+            if key == "replicas" {
+                replicas = self.whole(&path, &tree, "a whole number from 1")? as u64;
+            } else {
+                values = Some(self.names(&path, &tree)?);
+            }
         }
-        Ok((0..replicas).map(|replica| format!("r{replica}")).collect())
+        let replica = |replica: u64, value: Option<&String>| Member {
+            name: value.map_or_else(|| format!("r{replica}"), |value| format!("{value}-r{replica}")),
+            replica,
+            value: cohort.as_ref().map(|own| own.setting).zip(value.cloned()),
+        };
+        Ok(match &values {
+            None => (0..replicas).map(|number| replica(number, None)).collect(),
+            Some(values) => {
+                let of = |value| (0..replicas).map(move |number| (number, value));
+                values.iter().flat_map(of).map(|(number, value)| replica(number, Some(value))).collect()
+            }
+        })
+    }
+
+    /// A list of names, which stand in the names of nodes and folders.
+    fn names(&self, key: &str, tree: &Tree) -> Result<Vec<String>, SettingsError> {
+        let wrong = || {
+            let accepted = "a list of names, at least one and each once, of letters, digits, `_` and `-`";
+            self.bad(tree.place(), key, &tree.shown(), accepted)
+        };
+        let Tree::Value(Value::Array(items), _) = tree else { return Err(wrong()) };
+        let plain = |name: &&str| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+            !name.is_empty() && name.len() <= LONGEST_VALUE && name.chars().all(plain)
+        };
+        let mut names: Vec<String> = Vec::new();
+        for item in items {
+            let name = item.as_str().filter(plain).ok_or_else(wrong)?.to_owned();
+            if names.contains(&name) {
+                return Err(wrong());
+            }
+            names.push(name);
+        }
+        if names.is_empty() { Err(wrong()) } else { Ok(names) }
     }
 }
 

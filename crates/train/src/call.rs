@@ -12,6 +12,8 @@ use crate::settings::Settings;
 pub(crate) struct Extents<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) vocabulary: usize,
+    /// The extent of a named axis.
+    pub(crate) named: &'a dyn Fn(&str) -> Option<usize>,
 }
 
 /// The inputs of one call, checked.
@@ -149,7 +151,7 @@ impl Sizes<'_> {
                     let longest = self.setting("data.context").map_err(|error| error.to_string())?;
                     differs(&mut self.time, *extent, longest, "tokens a row")
                 }
-                Axis::Vocabulary | Axis::Setting(_) => {
+                Axis::Vocabulary | Axis::Setting(_) | Axis::Named(_) => {
                     let expected = self.fixed(axis).map_err(|error| error.to_string())?;
                     (expected != *extent).then(|| format!("{axis} is {expected}"))
                 }
@@ -165,7 +167,7 @@ impl Sizes<'_> {
         let extent = |axis: &Axis| match axis {
             Axis::Rows => Ok(self.rows.unwrap_or_default()),
             Axis::Time => Ok(self.time.unwrap_or_default()),
-            Axis::Vocabulary | Axis::Setting(_) => self.fixed(axis),
+            Axis::Vocabulary | Axis::Setting(_) | Axis::Named(_) => self.fixed(axis),
         };
         port.axes.iter().map(extent).collect()
     }
@@ -173,6 +175,8 @@ impl Sizes<'_> {
     fn fixed(&self, axis: &Axis) -> Result<usize, HostError> {
         match axis {
             Axis::Setting(path) => self.setting(path),
+            Axis::Named(name) => (self.extents.named)(name)
+                .ok_or_else(|| HostError::failed(format!("the experiment has no extent `{name}`"))),
             _ => Ok(self.extents.vocabulary),
         }
     }
@@ -258,7 +262,7 @@ mod tests {
 
     fn refused(inputs: &[OwnedTensor]) -> String {
         let (signature, settings) = (signature(), settings());
-        let extents = Extents { settings: &settings, vocabulary: 5 };
+        let extents = Extents { settings: &settings, vocabulary: 5, named: &|_| None };
         let error = Call::new(&signature, inputs, &extents).unwrap_err();
         assert_eq!(error.kind(), waycairn_analysis_host::ErrorKind::Invalid);
         error.message().to_owned()
@@ -312,7 +316,7 @@ mod tests {
     #[test]
     fn rows_are_computed_in_blocks_and_put_together() {
         let (signature, settings) = (signature(), settings());
-        let extents = Extents { settings: &settings, vocabulary: 5 };
+        let extents = Extents { settings: &settings, vocabulary: 5, named: &|_| None };
         let inputs = [hidden(&[5, 3, 2]), tokens(&[5, 3])];
         let call = Call::new(&signature, &inputs, &extents).unwrap();
         let device = burn::tensor::Device::flex();

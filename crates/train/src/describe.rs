@@ -9,29 +9,32 @@ use crate::error::TrainError;
 use crate::experiment::Experiments;
 
 use crate::memory;
-use crate::origin::{Resolved, fingerprint, open_data};
-use crate::retention::Retention;
+use crate::origin::Resolved;
 use crate::settings::Settings;
-use crate::trainer::Rhythm;
 
 /// The sources of the trainer that decide the numbers of every model. What decides only when something is saved,
 /// shown or recorded is not among them.
 const SOURCES: Sources = sources![
     "src/best.rs",
+    "src/course.rs",
     "src/data/batch.rs",
     "src/data/embedded.rs",
     "src/data/error.rs",
     "src/data/fingerprint.rs",
     "src/data/order.rs",
     "src/data/plan.rs",
+    "src/data/rows.rs",
+    "src/data/stream.rs",
     "src/data/text.rs",
     "src/data/vocabulary.rs",
     "src/experiment.rs",
     "src/function.rs",
     "src/generator.rs",
+    "src/language.rs",
     "src/learner.rs",
     "src/moments.rs",
     "src/optimizer.rs",
+    "src/row_experiment.rs",
     "src/schedule.rs",
     "src/schema.rs",
     "src/settings.rs",
@@ -43,6 +46,8 @@ const SOURCES: Sources = sources![
 pub struct Description {
     /// The complete settings.
     pub settings: Settings,
+    /// What of them decides the model.
+    pub decides: serde_json::Value,
     /// What its batches are a function of.
     pub data: Fingerprint,
     /// The version of the experiment's computation.
@@ -69,7 +74,11 @@ pub struct Estimate {
     /// Optimizer steps.
     pub steps: u64,
     /// Tokens that are trained on.
-    pub tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Rows that are trained on, of an experiment over rows of numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
     /// Trainable values.
     pub parameters: u64,
     /// Bytes of the weights, as they are saved.
@@ -86,19 +95,17 @@ pub struct Estimate {
 pub fn describe(experiments: &Experiments, request: &crate::TrainRequest) -> Result<Description, TrainError> {
     let compute = Compute::choose(&request.device)?;
     let Resolved { experiment, settings, .. } = Resolved::new(experiments, request)?;
-    let rhythm = Rhythm::new(&settings)?;
-    Retention::new(&settings)?;
-    let data = open_data(&settings, None, &rhythm)?;
-    let vocabulary = data.vocabulary().len();
+    let course = experiment.course(&settings)?;
+    let facts = experiment.facts(&settings)?;
+    let vocabulary = facts.vocabulary;
+    let text = matches!(facts.fingerprint, Fingerprint::Text(_));
     let over_memory = match memory::check(experiment.as_ref(), &settings, vocabulary, memory::Use::Training) {
         Err(error @ TrainError::Memory { .. }) => Some(error.to_string()),
         checked => checked.map(|()| None)?,
     };
-    let demand = experiment.demand(&settings, vocabulary)?;
-    let data = fingerprint(&settings, &data)?;
-    let tokens = rhythm.steps.saturating_mul(data.global_batch()).saturating_mul(data.context);
+    let load = experiment.load(&settings, vocabulary)?;
     // Conversions from floats stop at the ends of the range.
-    let parameters = demand.parameters as u64;
+    let parameters = load.parameters as u64;
     let mut implementation =
         Implementation::new(0).with_sources(&SOURCES).with_sources(&experiment.sources());
 
@@ -107,14 +114,16 @@ pub fn describe(experiments: &Experiments, request: &crate::TrainRequest) -> Res
         .insert(format!("experiment {}", experiment.name()), experiment.version().to_owned());
     Ok(Description {
         estimate: Estimate {
-            steps: rhythm.steps,
-            tokens,
+            steps: course.steps,
+            tokens: text.then_some(facts.counted),
+            rows: (!text).then_some(facts.counted),
             parameters,
             weight_bytes: parameters.saturating_mul(4),
-            memory_bytes: memory::training_bytes(experiment.as_ref(), &settings, vocabulary)? as u64,
+            memory_bytes: memory::training_bytes(&load) as u64,
         },
+        decides: experiment.decides(&settings)?,
         settings,
-        data,
+        data: facts.fingerprint,
         functions: experiment.functions().iter().map(|function| function.name.to_owned()).collect(),
         sources: experiment.sources(),
         over_memory,

@@ -7,13 +7,19 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use waycairn_cache::Sources;
+use waycairn_dag::Node;
 use waycairn_durable::Digest;
+use waycairn_store::ObjectReader;
 
-use crate::data::Batch;
+use crate::course::Course;
+use crate::data::{Batch, Data, Fingerprint, Vocabulary};
+use crate::error::TrainError;
 use crate::function::{Function, Signature};
-use crate::learner::{Held, Learner};
+use crate::language::Language;
+use crate::learner::Learner;
+use crate::row_experiment::{OfRows, RowExperiment};
 use crate::schema::Key;
-use crate::settings::{Preset, Settings, SettingsError};
+use crate::settings::{Preset, Schema, Settings, SettingsError};
 
 /// A model that the trainer can train.
 ///
@@ -140,8 +146,10 @@ pub trait Experiment: Send + Sync + 'static {
 pub struct Demand {
     /// Trainable values.
     pub parameters: f64,
-    /// Values that the forward pass keeps for each token, at least.
+    /// Values that the forward pass keeps for each token, or for each row of numbers, at least.
     pub activations_per_token: f64,
+    /// Values of rows of numbers that are held as long as a training runs; a text is mapped, and counts nothing.
+    pub data: f64,
     /// The experiment's own settings that decide this.
     pub settings: Vec<&'static str>,
 }
@@ -253,6 +261,16 @@ impl<'a> Initial<'a> {
         Param::from_data(TensorData::new(values, shape), self.device)
     }
 
+    /// Draws from a uniform distribution between `-bound` and `bound`.
+    #[must_use]
+    pub fn uniform<const D: usize>(&self, path: &str, shape: [usize; D], bound: f64) -> Param<Tensor<D>> {
+        let text = format!("waycairn parameter 1\n{}\n{path}", self.seed);
+        let mut generator = ChaCha12Rng::from_seed(*Digest::of(text.as_bytes()).as_bytes());
+        let draw = |_| ((2.0 * unit(generator.next_u64()) - 1.0) * bound) as f32;
+        let values: Vec<f32> = (0..shape.iter().product::<usize>()).map(draw).collect();
+        Param::from_data(TensorData::new(values, shape), self.device)
+    }
+
     /// Makes zeros.
     #[must_use]
     pub fn zeros<const D: usize>(&self, _path: &str, shape: [usize; D]) -> Param<Tensor<D>> {
@@ -295,8 +313,22 @@ impl Experiments {
     #[must_use]
     pub fn with<E: Experiment>(mut self, experiment: E) -> Self {
         self.all.retain(|known| known.name() != experiment.name());
-        self.all.push(Arc::new(Shared(Arc::new(experiment))));
+        self.all.push(Arc::new(Language(Arc::new(experiment))));
         self
+    }
+
+    /// Adds one over rows of numbers; a later one of the same name wins.
+    #[must_use]
+    pub fn with_rows<E: RowExperiment>(mut self, experiment: E) -> Self {
+        self.all.retain(|known| known.name() != experiment.name());
+        self.all.push(Arc::new(OfRows(Arc::new(experiment))));
+        self
+    }
+
+    /// What the members of a study of an experiment differ in, besides their seeds.
+    #[must_use]
+    pub fn cohort(&self, experiment: &str) -> Option<Cohort> {
+        self.all.iter().find(|known| known.name() == experiment)?.cohort()
     }
 
     /// Returns the names in order.
@@ -326,6 +358,7 @@ impl Experiments {
                 name: known.name(),
                 version: known.version(),
                 keys: known.keys(),
+                schema: known.schema(),
                 presets: known.presets(),
                 functions: known.functions(),
             })
@@ -348,6 +381,8 @@ pub struct ExperimentDescription {
     pub version: &'static str,
     /// The settings that only it has.
     pub keys: Vec<Key>,
+    /// All of its settings.
+    pub schema: Schema,
     /// Its presets, the default one first.
     pub presets: Vec<Preset>,
     /// What analyses and products may call.
@@ -362,15 +397,71 @@ macro_rules! experiments {
     };
 }
 
-/// An [`Experiment`] whose model type is hidden, so that one trainer serves them all.
+/// What the members of a study's cohort differ in, besides their seeds: a list in the settings of the study.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cohort {
+    /// The name of the list in the table `cohort`: `priors`.
+    pub list: &'static str,
+    /// The setting that each member has one value of: `prior`.
+    pub setting: &'static str,
+    /// The values where the study names none.
+    pub default: Vec<String>,
+}
+
+/// What a training is of, known without making its data.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    /// The number of tokens of a vocabulary; 0 where the data has none.
+    pub(crate) vocabulary: usize,
+    /// Tokens or rows that are trained on.
+    pub(crate) counted: u64,
+    pub(crate) fingerprint: Fingerprint,
+}
+
+/// What a training takes of memory, as counts of 32-bit values. Floats, so that no size overflows them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Load {
+    /// Trainable values.
+    pub(crate) parameters: f64,
+    /// Activations of one row of a batch, at least.
+    pub(crate) row: f64,
+    /// Rows of a micro-batch.
+    pub(crate) rows: f64,
+    /// What is held of the data.
+    pub(crate) data: f64,
+    /// The settings that decide it.
+    pub(crate) settings: Vec<&'static str>,
+    /// Those that decide what a model takes that is only read.
+    pub(crate) reading_settings: Vec<&'static str>,
+    /// Rows that are given to a model at once, at most, when it is only read.
+    pub(crate) block: usize,
+}
+
+/// An experiment of any kind whose model type is hidden, so that one trainer serves them all.
 pub(crate) trait AnyExperiment: Send + Sync {
     fn name(&self) -> &'static str;
     fn version(&self) -> &'static str;
+    /// The settings that only it has.
     fn keys(&self) -> Vec<Key>;
+    /// All of its settings.
+    fn schema(&self) -> Schema;
     fn presets(&self) -> Vec<Preset>;
     fn functions(&self) -> Vec<Signature>;
+    /// What [`Learner::forward`] takes and gives.
+    fn forward(&self) -> Signature;
+    /// The extent of a named axis.
+    fn extent(&self, settings: &Settings, name: &str) -> Option<usize>;
     fn sources(&self) -> Sources;
-    fn demand(&self, settings: &Settings, vocabulary: usize) -> Result<Demand, SettingsError>;
+    fn cohort(&self) -> Option<Cohort>;
+    /// Refuses settings that contradict each other.
+    fn check(&self, settings: &Settings) -> Result<(), SettingsError>;
+    /// What of the settings decides the model.
+    fn decides(&self, settings: &Settings) -> Result<serde_json::Value, SettingsError>;
+    fn course(&self, settings: &Settings) -> Result<Course, SettingsError>;
+    fn facts(&self, settings: &Settings) -> Result<Facts, TrainError>;
+    /// Reads or makes the data; a text with the vocabulary of a checkpoint, where there is one of the same kind.
+    fn open(&self, settings: &Settings, kept: Option<&Vocabulary>) -> Result<Arc<dyn Data>, TrainError>;
+    fn load(&self, settings: &Settings, vocabulary: usize) -> Result<Load, SettingsError>;
     /// Makes a model with initial weights and an optimizer without state.
     fn learner(
         &self,
@@ -378,51 +469,16 @@ pub(crate) trait AnyExperiment: Send + Sync {
         vocabulary: usize,
         device: &Device,
     ) -> Result<Box<dyn Learner>, SettingsError>;
-}
-
-struct Shared<E>(Arc<E>);
-
-impl<E: Experiment> AnyExperiment for Shared<E> {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn version(&self) -> &'static str {
-        self.0.version()
-    }
-
-    fn keys(&self) -> Vec<Key> {
-        self.0.keys()
-    }
-
-    fn presets(&self) -> Vec<Preset> {
-        self.0.presets()
-    }
-
-    fn functions(&self) -> Vec<Signature> {
-        self.0.functions().iter().map(|function| function.signature().clone()).collect()
-    }
-
-    fn sources(&self) -> Sources {
-        self.0.sources()
-    }
-
-    fn demand(&self, settings: &Settings, vocabulary: usize) -> Result<Demand, SettingsError> {
-        self.0.demand(settings, vocabulary)
-    }
-
-    fn learner(
+    /// What the run of a node recorded on its way.
+    fn history(
         &self,
+        reader: &ObjectReader,
+        node: &Node,
         settings: &Settings,
-        vocabulary: usize,
-        device: &Device,
-    ) -> Result<Box<dyn Learner>, SettingsError> {
-        let learner = Held::new(Arc::clone(&self.0), settings, vocabulary, device)?;
-        Ok(Box::new(learner))
-    }
+    ) -> Result<serde_json::Value, TrainError>;
 }
 
 #[cfg(test)]
 pub(crate) fn shared<E: Experiment>(experiment: E) -> impl AnyExperiment {
-    Shared(Arc::new(experiment))
+    Language(Arc::new(experiment))
 }

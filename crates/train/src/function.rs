@@ -164,6 +164,8 @@ pub enum Axis {
     Vocabulary,
     /// The value of a setting: its dotted path.
     Setting(&'static str),
+    /// A size that the experiment works out of its settings.
+    Named(&'static str),
 }
 
 impl fmt::Display for Axis {
@@ -172,6 +174,7 @@ impl fmt::Display for Axis {
             Self::Rows => "rows",
             Self::Time => "time",
             Self::Vocabulary => "vocabulary",
+            Self::Named(name) => name,
             Self::Setting(path) => path.rsplit_once('.').map_or(path, |(_, name)| name),
         })
     }

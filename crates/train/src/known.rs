@@ -1,13 +1,16 @@
 //! Reads from the store what runs of a name there are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use waycairn_dag::Node;
 use waycairn_durable::read_file;
 use waycairn_store::{NodeRow, ObjectReader, QueryError, RunSummary, Scalar};
 
 use crate::checkpoint::CONFIG;
+use crate::error::TrainError;
+use crate::experiment::Experiments;
 use crate::identity::{BASE_FIELD, Known, MODEL_FIELD, RunKey, SETTINGS_FIELD};
+use crate::settings::Settings;
 
 /// How often something is looked for anew where the checkpoint that it is in was withdrawn meanwhile. Each time means
 /// that a newer one was saved, so more is no hope.
@@ -33,6 +36,22 @@ pub fn recorded_config(reader: &ObjectReader, node: &Node) -> Option<(PathBuf, S
             checkpoints.iter().rev().take(TRIES).find_map(|seq| config(&at(node, *seq)))
         })
     })
+}
+
+/// Returns what the run of a node recorded on its way, as `history.json` of its model holds it.
+///
+/// # Errors
+///
+/// [`TrainError`] for an experiment that is not known, and for records that cannot be read.
+pub fn model_history(
+    experiments: &Experiments,
+    root: &Path,
+    node: &Node,
+    experiment: &str,
+    settings: &Settings,
+) -> Result<serde_json::Value, TrainError> {
+    let experiment = experiments.find(Some(experiment))?;
+    experiment.history(&ObjectReader::open(root)?, node, settings)
 }
 
 /// Lists something and looks for what is wanted in it, and does both again while it is not found and the list changes.

@@ -1,16 +1,16 @@
 //! A model in training, its type hidden.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use burn::module::Module;
 use burn::optim::{GradientsAccumulator, GradientsParams, ModuleOptimizer};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use safetensors::SafeTensors;
 
-use crate::data::Batch;
-use crate::experiment::{Experiment, Initial, KeyValueCache, Tokens};
-use crate::function::{Answer, Given, Inputs};
+use crate::course::{Course, OptimizerRule};
+use crate::data::AnyBatch;
+use crate::experiment::KeyValueCache;
+use crate::function::{Answer, Function, Given, Inputs};
 use crate::generator::{self, Stream};
 use crate::moments::{Moments, MomentsError, SavedScalar, put_together, take_apart};
 use crate::optimizer;
@@ -61,7 +61,7 @@ pub(crate) trait Learner: Send {
 
     /// Computes loss and gradients of one micro-batch and adds them, times `share`, to those of
     /// the step.
-    fn accumulate(&mut self, batch: &Batch, share: f64, draw: Draw);
+    fn accumulate(&mut self, batch: &AnyBatch, share: f64, draw: Draw);
 
     /// Ends the accumulation: mean loss and global gradient norm of the step, not yet clipped.
     fn gradients(&mut self) -> (Option<Pending>, Option<Pending>);
@@ -72,8 +72,8 @@ pub(crate) trait Learner: Send {
     /// Forgets what was accumulated of a step, also where micro-batches are still to come.
     fn skip(&mut self);
 
-    /// Computes the mean loss over the targets of several batches, without randomness.
-    fn evaluate(&self, batches: &mut dyn Iterator<Item = &Batch>) -> f64;
+    /// Computes figures over several batches, without randomness: first `loss`, the mean over their targets.
+    fn evaluate(&self, batches: &mut dyn Iterator<Item = &AnyBatch>) -> Vec<(&'static str, f64)>;
 
     /// Takes a snapshot in constant time: it shares the tensors, which are never changed in place
     /// while shared.
@@ -82,8 +82,8 @@ pub(crate) trait Learner: Send {
     /// Loads saved weights, and optimizer state where it is given.
     fn restore(&mut self, saved: &Saved<'_>) -> Result<Mismatch, MomentsError>;
 
-    /// Computes logits `[rows, context, vocabulary]` for token numbers.
-    fn forward(&self, tokens: &[i32], rows: usize, context: usize) -> Answer;
+    /// Computes what the model gives for some rows; `None` for inputs that its experiment does not declare.
+    fn forward(&self, inputs: &[Given<'_>]) -> Option<Vec<Answer>>;
 
     /// Computes a named function of the experiment for some rows; `None` for one that it does not have, and for inputs that
     /// it does not declare.
@@ -93,35 +93,73 @@ pub(crate) trait Learner: Send {
     fn next_logits(&self, tokens: &[u32], cache: &mut KeyValueCache) -> Option<Vec<f32>>;
 }
 
+/// What a learner needs of an experiment, whatever it is trained on.
+pub(crate) trait Core: Send + Sync + 'static {
+    /// The Burn module.
+    type Model: Module + 'static;
+
+    /// Makes a model with initial weights.
+    fn build(
+        &self,
+        settings: &Settings,
+        vocabulary: usize,
+        device: &Device,
+    ) -> Result<Self::Model, SettingsError>;
+
+    /// How it is trained.
+    fn course(&self, settings: &Settings) -> Result<Course, SettingsError>;
+
+    /// The mean loss over the targets that count.
+    fn loss(&self, model: &Self::Model, batch: &AnyBatch, device: &Device) -> Tensor<1>;
+
+    /// Figures over several batches; first `loss`, the mean over their targets.
+    fn evaluate(
+        &self,
+        model: &Self::Model,
+        batches: &mut dyn Iterator<Item = &AnyBatch>,
+        device: &Device,
+    ) -> Vec<(&'static str, f64)>;
+
+    /// What may be called by name.
+    fn functions(&self) -> Vec<Function<Self::Model>>;
+
+    /// What the model gives.
+    fn forward(&self, model: &Self::Model, inputs: &Inputs<'_>) -> Option<Vec<Answer>>;
+
+    /// The logits after the last token; `None` when the experiment cannot sample.
+    fn next_logits(&self, model: &Self::Model, tokens: &[u32], cache: &mut KeyValueCache)
+    -> Option<Vec<f32>>;
+}
+
 /// A model of one experiment with its optimizer.
-pub(crate) struct Held<E: Experiment> {
-    experiment: Arc<E>,
-    model: E::Model,
+pub(crate) struct Held<C: Core> {
+    experiment: C,
+    model: C::Model,
     optimizer: ModuleOptimizer,
+    rule: OptimizerRule,
     parameters: Vec<Parameter>,
-    settings: Settings,
     device: Device,
     gradients: Option<GradientsParams>,
-    accumulator: GradientsAccumulator<E::Model>,
+    accumulator: GradientsAccumulator<C::Model>,
     loss: Option<Tensor<1>>,
     norm: Option<Tensor<1>>,
 }
 
-impl<E: Experiment> Held<E> {
+impl<C: Core> Held<C> {
     /// Makes initial weights on `device`, and an optimizer without state.
     pub(crate) fn new(
-        experiment: Arc<E>,
+        experiment: C,
         settings: &Settings,
         vocabulary: usize,
         device: &Device,
     ) -> Result<Self, SettingsError> {
         let device = device.clone().autodiff();
-        let initial = Initial::new(settings.integer("seed")?, &device);
-        let model = experiment.build(settings, vocabulary, &initial)?;
+        let model = experiment.build(settings, vocabulary, &device)?;
         let parameters = weights::parameters(&model);
+        let rule = experiment.course(settings)?.optimizer;
         Ok(Self {
-            optimizer: optimizer::build(settings, &parameters)?,
-            settings: settings.clone(),
+            optimizer: optimizer::build(&rule, &parameters),
+            rule,
             accumulator: GradientsAccumulator::new(),
             gradients: None,
             loss: None,
@@ -134,16 +172,15 @@ impl<E: Experiment> Held<E> {
     }
 }
 
-impl<E: Experiment> Learner for Held<E> {
+impl<C: Core> Learner for Held<C> {
     fn size(&self) -> usize {
         self.parameters.iter().map(|parameter| parameter.len).sum()
     }
 
-    fn accumulate(&mut self, batch: &Batch, share: f64, draw: Draw) {
-        let tokens = Tokens::on(batch, &self.device);
+    fn accumulate(&mut self, batch: &AnyBatch, share: f64, draw: Draw) {
         let loss = {
             let _lease = generator::lease(&self.device, draw.seed, Stream::Dropout, draw.step, draw.micro);
-            self.experiment.loss(&self.model, tokens)
+            self.experiment.loss(&self.model, batch, &self.device)
         };
         let loss = if share == 1.0 { loss } else { loss * share };
         let gradients = GradientsParams::from_grads(loss.backward(), &self.model);
@@ -183,17 +220,8 @@ impl<E: Experiment> Learner for Held<E> {
         self.norm = None;
     }
 
-    fn evaluate(&self, batches: &mut dyn Iterator<Item = &Batch>) -> f64 {
-        let model = self.model.valid();
-        let device = self.device.clone().inner();
-        let (mut sum, mut count) = (0.0, 0.0);
-        for batch in batches {
-            let loss = self.experiment.loss(&model, Tokens::on(batch, &device));
-            let counted = batch.counted() as f64;
-            sum += f64::from(loss.into_scalar::<f32>()) * counted;
-            count += counted;
-        }
-        sum / count
+    fn evaluate(&self, batches: &mut dyn Iterator<Item = &AnyBatch>) -> Vec<(&'static str, f64)> {
+        self.experiment.evaluate(&self.model.valid(), batches, &self.device.clone().inner())
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -211,19 +239,16 @@ impl<E: Experiment> Learner for Held<E> {
             return Ok(mismatch);
         }
         if let Some((tensors, scalars)) = saved.optimizer {
-            let fresh = optimizer::build(&self.settings, &self.parameters)
-                .map_err(|error| MomentsError::Record(Box::new(error)))?;
+            let fresh = optimizer::build(&self.rule, &self.parameters);
             self.optimizer = put_together(fresh, &self.parameters, tensors, scalars, saved.partial)?;
         }
         self.model = model;
         Ok(mismatch)
     }
 
-    fn forward(&self, tokens: &[i32], rows: usize, context: usize) -> Answer {
+    fn forward(&self, inputs: &[Given<'_>]) -> Option<Vec<Answer>> {
         let device = self.device.clone().inner();
-        let data = TensorData::new(tokens.to_vec(), [rows, context]);
-        let tokens: Tensor<2, Int> = Tensor::from_data(data, &device);
-        Answer::new(self.experiment.forward(&self.model.valid(), tokens))
+        self.experiment.forward(&self.model.valid(), &Inputs::new(&device, inputs))
     }
 
     fn call(&self, function: &str, inputs: &[Given<'_>]) -> Option<Vec<Answer>> {

@@ -55,6 +55,7 @@
 mod best;
 mod call;
 mod checkpoint;
+mod course;
 mod data;
 mod describe;
 mod device;
@@ -65,15 +66,18 @@ mod export;
 mod function;
 mod generator;
 mod gpt;
+mod history;
 mod hold;
 mod identity;
 mod inspect;
 mod job;
 mod known;
+mod language;
 mod launch;
 mod learner;
 mod memory;
 mod moments;
+mod nre;
 mod optimizer;
 mod origin;
 mod past;
@@ -85,6 +89,7 @@ mod progress;
 mod request;
 mod restore;
 mod retention;
+mod row_experiment;
 mod run;
 mod sample;
 mod saver;
@@ -99,13 +104,17 @@ mod verify;
 mod weights;
 
 pub use checkpoint::{CheckpointError, GitState, JobFile};
-pub use data::{Batch, DataError, Fingerprint, HostTensor, NotInVocabulary, Vocabulary};
+pub use course::{OptimizerKind, OptimizerRule};
+pub use data::{
+    Batch, Column, DataError, Fingerprint, HostTensor, NotInVocabulary, RowBatch, RowFingerprint, Rows,
+    TextFingerprint, Vocabulary,
+};
 pub use describe::{Description, Estimate, describe};
 pub use device::{DeviceError, use_threads};
 pub use error::TrainError;
 pub use experiment::{
-    Demand, Experiment, ExperimentDescription, Experiments, Initial, KeyValueCache, Tokens, cross_entropy,
-    token_losses,
+    Cohort, Demand, Experiment, ExperimentDescription, Experiments, Initial, KeyValueCache, Tokens,
+    cross_entropy, token_losses,
 };
 pub use explain::settings;
 pub use export::{ExportFormat, export};
@@ -113,15 +122,18 @@ pub use function::{Answer, Axis, Function, Inputs, Port, Signature, Values};
 pub use gpt::{Gpt, GptModel};
 pub use inspect::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze, attachment};
 pub use job::JobError;
-pub use known::recorded_config;
+pub use known::{model_history, recorded_config};
 pub use moments::MomentsError;
+pub use nre::{Nre, NreModel};
 pub use past::at_node;
 pub use progress::{Event, Progress};
 pub use request::{Base, SettingsLayer, Status, TrainReport, TrainRequest};
+pub use row_experiment::{EpochCourse, RowExperiment, RowTensors};
 pub use run::train;
 pub use sample::{SampleOptions, sample};
 pub use saver::SaveError;
-pub use schema::{Key, LARGEST_INTEGER, OFF, Value};
+pub use schema::{Key, LARGEST_INTEGER, OFF, ReadSection, SectionFault, Value};
+pub use serde_json;
 pub use settings::{Difference, Preset, Schema, Settings, SettingsError, nearest};
 pub use stop::Stop;
 pub use taken::{TakenRun, run_holder, study_models, take_run};

@@ -2,8 +2,8 @@
 //! ends the process, with no word about the setting that is too large.
 
 use crate::error::TrainError;
-use crate::experiment::{AnyExperiment, Demand};
-use crate::settings::{Settings, SettingsError};
+use crate::experiment::{AnyExperiment, Load};
+use crate::settings::Settings;
 
 /// Bytes of a 32-bit value.
 const VALUE: f64 = 4.0;
@@ -38,28 +38,19 @@ fn check_against(
     what: Use,
     available: u64,
 ) -> Result<(), TrainError> {
-    let demand = experiment.demand(settings, vocabulary)?;
-    let needed = needed(&demand, settings, what)?;
+    let load = experiment.load(settings, vocabulary)?;
+    let needed = needed(&load, what);
     if needed <= available as f64 {
         return Ok(());
     }
-    let mut paths = vec!["data.context"];
-    if what == Use::Training {
-        paths.extend(["batch_size", "accumulate"]);
-    }
-    paths.extend(demand.settings);
-    let shown = paths.iter().filter_map(|path| Some(format!("`{path}` = {}", settings.get(path)?)));
+    let paths = if what == Use::Training { &load.settings } else { &load.reading_settings };
+    let shown = paths.iter().filter_map(|path| Some(format!("`{path}` = {}", settings.shown(path)?)));
     Err(TrainError::Memory { settings: shown.collect::<Vec<_>>().join(", "), needed, available })
 }
 
 /// What one row of a batch keeps of activations, in bytes.
-pub(crate) fn row_bytes(
-    experiment: &dyn AnyExperiment,
-    settings: &Settings,
-    vocabulary: usize,
-) -> Result<f64, SettingsError> {
-    let demand = experiment.demand(settings, vocabulary)?;
-    Ok(VALUE * demand.activations_per_token * settings.integer("data.context")? as f64)
+pub(crate) fn row_bytes(load: &Load) -> f64 {
+    VALUE * load.row
 }
 
 /// Refuses outputs of a call, so many 32-bit values, that do not fit into memory.
@@ -74,24 +65,15 @@ pub(crate) fn check_outputs(function: &str, values: f64) -> Result<(), TrainErro
 }
 
 /// The memory that a training holds at once, at least, in bytes.
-pub(crate) fn training_bytes(
-    experiment: &dyn AnyExperiment,
-    settings: &Settings,
-    vocabulary: usize,
-) -> Result<f64, SettingsError> {
-    needed(&experiment.demand(settings, vocabulary)?, settings, Use::Training)
+pub(crate) fn training_bytes(load: &Load) -> f64 {
+    needed(load, Use::Training)
 }
 
-fn needed(demand: &Demand, settings: &Settings, what: Use) -> Result<f64, SettingsError> {
-    let context = settings.integer("data.context")? as f64;
-    if what == Use::Reading {
-        return Ok(VALUE * (demand.parameters + demand.activations_per_token * context));
+fn needed(load: &Load, what: Use) -> f64 {
+    match what {
+        Use::Reading => VALUE * (load.parameters + load.row),
+        Use::Training => VALUE * (4.0 * load.parameters + load.row * load.rows + load.data),
     }
-    let rows = settings.integer("batch_size")? as f64;
-    let micro = rows * context;
-    // Inputs and targets of the whole step.
-    let batch = 2.0 * micro * settings.integer("accumulate")? as f64;
-    Ok(VALUE * (4.0 * demand.parameters + demand.activations_per_token * micro + batch))
 }
 
 /// Memory that can still be had, in bytes, where the system tells.

@@ -1,31 +1,52 @@
-//! AdamW with decay groups, and the norm of all gradients.
+//! Update rules with decay groups, and the norm of all gradients.
 
 use burn::module::{Module, ModuleVisitor, Param, ParamGroup, ParamId};
-use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
+use burn::optim::decay::WeightDecayConfig;
+use burn::optim::{Adam, AdamConfig, AdamW, AdamWConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::Tensor;
 
-use crate::settings::{Settings, SettingsError};
+use crate::course::{OptimizerKind, OptimizerRule};
 use crate::weights::Parameter;
 
 /// Above this many values Burn's CPU backend sums one tensor in parallel, in an order that depends
 /// on the scheduler; summing the rows first keeps the bits.
 const LARGEST_PLAIN_SUM: usize = 1 << 21;
 
-/// Makes an optimizer without state: matrices decay, vectors do not.
-pub(crate) fn build(settings: &Settings, parameters: &[Parameter]) -> Result<ModuleOptimizer, SettingsError> {
-    let [first, second] = settings.pair("betas")?;
-    let decay = settings.number("weight_decay")?;
-    let config = |decay: f64| {
-        AdamWConfig::new()
-            .with_beta_1(first as f32)
-            .with_beta_2(second as f32)
-            .with_epsilon(1e-8)
-            .with_weight_decay(decay as f32)
+/// Makes an optimizer without state.
+pub(crate) fn build(rule: &OptimizerRule, parameters: &[Parameter]) -> ModuleOptimizer {
+    let all = if rule.decay_vectors { rule.weight_decay } else { 0.0 };
+    let plain = match rule.kind {
+        OptimizerKind::Adam => ModuleOptimizer::from(adam(rule, all)),
+        OptimizerKind::AdamW => ModuleOptimizer::from(adam_w(rule, all)),
     };
-    let matrices: Vec<ParamId> =
-        parameters.iter().filter(|parameter| parameter.rank >= 2).map(|parameter| parameter.id).collect();
-    let plain = ModuleOptimizer::from(config(0.0).build());
-    Ok(plain.with_group(ParamGroup::from_ids(matrices), config(decay).build(), None))
+    if rule.decay_vectors {
+        return plain;
+    }
+    let matrices = parameters.iter().filter(|parameter| parameter.rank >= 2).map(|parameter| parameter.id);
+    let matrices = ParamGroup::from_ids(matrices.collect::<Vec<ParamId>>());
+    match rule.kind {
+        OptimizerKind::Adam => plain.with_group(matrices, adam(rule, rule.weight_decay), None),
+        OptimizerKind::AdamW => plain.with_group(matrices, adam_w(rule, rule.weight_decay), None),
+    }
+}
+
+fn adam(rule: &OptimizerRule, decay: f64) -> Adam {
+    let decay = (decay > 0.0).then(|| WeightDecayConfig::new(decay as f32));
+    AdamConfig::new()
+        .with_beta_1(rule.betas[0] as f32)
+        .with_beta_2(rule.betas[1] as f32)
+        .with_epsilon(rule.epsilon as f32)
+        .with_weight_decay(decay)
+        .build()
+}
+
+fn adam_w(rule: &OptimizerRule, decay: f64) -> AdamW {
+    AdamWConfig::new()
+        .with_beta_1(rule.betas[0] as f32)
+        .with_beta_2(rule.betas[1] as f32)
+        .with_epsilon(rule.epsilon as f32)
+        .with_weight_decay(decay as f32)
+        .build()
 }
 
 /// Returns the Euclidean norm of all gradients together, without waiting for the device.

@@ -7,16 +7,18 @@ use waycairn_durable::Digest;
 use waycairn_store::ObjectReader;
 
 use crate::checkpoint::{Checkpoint, Depth};
-use crate::data::{DataError, Fingerprint, Reading, Source, Split, TextData, Vocabulary};
+use crate::data::Source;
 use crate::error::TrainError;
 use crate::experiment::{AnyExperiment, Experiments};
 use crate::identity::{NO_BASE, RunKey, Wish};
 use crate::known::known_runs;
 use crate::request::{Base, SettingsLayer, TrainRequest};
 use crate::restore;
-use crate::settings::{Schema, Settings, SettingsError, parse, read_file};
+use crate::settings::{Settings, SettingsError, parse, read_file};
 use crate::stand_in::StandIn;
-use crate::trainer::Rhythm;
+
+/// The setting that names a text.
+const SOURCE: &str = "data.source";
 
 /// The checkpoint that settings, vocabulary and state are taken from.
 pub(crate) enum Origin {
@@ -51,6 +53,7 @@ impl Resolved {
         let experiment = experiments.find(origin.experiment(request))?;
         origin.check_experiment(experiment.name())?;
         let settings = resolve(request, experiment.as_ref(), &origin, &overlay)?;
+        experiment.check(&settings)?;
         Ok(Self { reader, origin, experiment, settings })
     }
 }
@@ -201,7 +204,9 @@ impl Origin {
         // A text may have moved: its content is compared by digest, so its path does not count.
         let saved = base_settings(checkpoint, experiment)?;
         let mut here = settings.clone();
-        here.set("data.source", saved.text("data.source")?)?;
+        if let Ok(source) = saved.text(SOURCE) {
+            here.set(SOURCE, source)?;
+        }
         let digest = here.digest()?;
         let key = match own {
             Some(own) => RunKey { settings_sha256: digest, ..own.clone() },
@@ -241,7 +246,7 @@ pub(crate) fn base_settings(
     experiment: &dyn AnyExperiment,
 ) -> Result<Settings, SettingsError> {
     let origin = format!("`{}`", checkpoint.config_path().display());
-    Settings::defaults(Schema::new(experiment.keys())).with_toml(checkpoint.config(), &origin)
+    Settings::defaults(experiment.schema()).with_toml(checkpoint.config(), &origin)
 }
 
 /// What is laid over the settings of a preset or a base. A file is read once: it may be a pipe.
@@ -274,13 +279,21 @@ impl Overlay {
         }
         if let Some(text) = &request.text {
             // A file that is called `embedded` is a file.
-            settings.set("data.source", &Source::File(text.clone()).resolved())?;
+            if !settings.schema().has(SOURCE) {
+                return Err(SettingsError::Conflict {
+                    what: "the experiment draws its own data, and a text was given".to_owned(),
+                    next: "leave out `--text`".to_owned(),
+                });
+            }
+            settings.set(SOURCE, &Source::File(text.clone()).resolved())?;
         }
         for (path, value) in &request.sets {
             settings.set(path, value)?;
         }
-        let source = Source::parse(settings.text("data.source")?).resolved();
-        settings.set("data.source", &source)?;
+        if settings.schema().has(SOURCE) {
+            let source = Source::parse(settings.text(SOURCE)?).resolved();
+            settings.set(SOURCE, &source)?;
+        }
         Ok(settings)
     }
 }
@@ -295,7 +308,7 @@ fn resolve(
     let settings = match origin.checkpoint() {
         Some(checkpoint) => base_settings(checkpoint, experiment)?,
         None => {
-            let defaults = Settings::defaults(Schema::new(experiment.keys()));
+            let defaults = Settings::defaults(experiment.schema());
             let presets = experiment.presets();
             let preset = match &request.preset {
                 None => presets.first(),
@@ -314,43 +327,4 @@ fn resolve(
         }
     };
     overlay.lay(settings, request)
-}
-
-/// Opens the text that the settings name, read with the vocabulary of a checkpoint where there is one of the
-/// same kind, and checks that its parts are long enough.
-pub(crate) fn open_data(
-    settings: &Settings,
-    kept: Option<&Vocabulary>,
-    rhythm: &Rhythm,
-) -> Result<TextData, TrainError> {
-    let tokenizer = settings.text("data.tokenizer")?;
-    let reading = match (kept.filter(|vocabulary| vocabulary.kind() == tokenizer), tokenizer) {
-        (Some(vocabulary), _) => Reading::Given(vocabulary.clone()),
-        (None, "byte") => Reading::Bytes,
-        (None, _) => Reading::OwnCharacters,
-    };
-    let source = Source::parse(settings.text("data.source")?);
-    let data = TextData::open(&source, reading, settings.number("data.split")?)?;
-    let context = settings.integer("data.context")?;
-    data.check_split(Split::Train, context)?;
-    if rhythm.eval_every.is_some() {
-        data.check_split(Split::Validation, context)?;
-    }
-    Ok(data)
-}
-
-/// Says what the batches of a run are a function of.
-pub(crate) fn fingerprint(settings: &Settings, data: &TextData) -> Result<Fingerprint, TrainError> {
-    Ok(Fingerprint {
-        bytes: data.byte_len(),
-        content_sha256: data.sha256(),
-        tokenizer_sha256: data.vocabulary().digest().map_err(DataError::Vocabulary)?,
-        tokens: data.len(),
-        train_tokens: data.split_len(Split::Train),
-        seed: settings.integer("seed")?,
-        order: settings.text("data.order")?.to_owned(),
-        context: settings.integer("data.context")?,
-        batch_size: settings.integer("batch_size")?,
-        accumulate: settings.integer("accumulate")?,
-    })
 }

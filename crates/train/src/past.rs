@@ -15,19 +15,17 @@ use waycairn_store::{Expr, ObjectReader, Scalar};
 
 use crate::call::{Call, Extents};
 use crate::checkpoint::{Checkpoint, Depth};
-use crate::data::{Batch, Reading, Source, Split, TextData, TrainPlan, Vocabulary, Whole, gather};
+use crate::data::{AnyBatch, Data, Reading, Source, TextData, Vocabulary, Whole};
 use crate::device::Compute;
 use crate::error::{TrainError, chain};
 use crate::experiment::{AnyExperiment, Experiments};
-use crate::function::{self, Answer, Axis, Elements, Given, Port, Signature, Values};
+use crate::function::{self, Answer, Given, Signature};
 use crate::hold::hold;
+use crate::language;
 use crate::learner::Learner;
 use crate::memory;
 use crate::restore::{self, Want};
-use crate::settings::{Schema, Settings};
-
-const CELLS: &[Axis] = &[Axis::Rows, Axis::Time];
-const LOGITS: &[Axis] = &[Axis::Rows, Axis::Time, Axis::Vocabulary];
+use crate::settings::Settings;
 
 /// Texts by source and vocabulary: nodes of one run share theirs.
 #[derive(Debug, Default)]
@@ -152,25 +150,31 @@ impl PastNode<'_> {
     fn settings(&self) -> Result<Settings, HostError> {
         let experiment = self.experiment()?;
         let origin = format!("`{}`", self.checkpoint.config_path().display());
-        Settings::defaults(Schema::new(experiment.keys()))
+        Settings::defaults(experiment.schema())
             .with_toml(self.checkpoint.config(), &origin)
             .map_err(|error| HostError::unavailable(error.to_string()))
     }
 
     /// Makes the batch of this position again.
-    pub(crate) fn replay(&self) -> Result<Batch, HostError> {
+    pub(crate) fn replay(&self) -> Result<AnyBatch, HostError> {
         let settings = self.settings()?;
         let invalid = |error: crate::settings::SettingsError| HostError::failed(error.to_string());
-        let source = settings.text("data.source").map_err(invalid)?;
-        let share = settings.number("data.split").map_err(invalid)?;
-        let data = self.texts.open(source, self.checkpoint.vocabulary(), share)?;
+        let data: Arc<dyn Data> = match self.checkpoint.vocabulary() {
+            Some(vocabulary) => {
+                let source = settings.text("data.source").map_err(invalid)?;
+                let share = settings.number("data.split").map_err(invalid)?;
+                let text = self.texts.open(source, vocabulary, share)?;
+                Arc::new(language::stream(&settings, text).map_err(|error| HostError::failed(chain(&error)))?)
+            }
+            None => {
+                self.experiment()?.open(&settings, None).map_err(|error| HostError::failed(chain(&error)))?
+            }
+        };
         let loader = &self.checkpoint.state().loader;
-        let now =
-            crate::origin::fingerprint(&settings, &data).map_err(|error| HostError::failed(chain(&error)))?;
-        now.check(&loader.fingerprint, Whole::Yes)
+        data.fingerprint()
+            .check(&loader.fingerprint, Whole::Yes)
             .map_err(|error| HostError::unavailable(error.to_string()))?;
-        let windows = TrainPlan::new(&now).windows(loader.position);
-        let batch = gather(&data, Split::Train, loader.position, &windows, now.context);
+        let batch = data.batch(loader.position);
         match self.recorded {
             Some(Scalar::Text(recorded)) if *recorded != batch.sha256().to_string() => {
                 Err(HostError::failed(format!(
@@ -190,7 +194,9 @@ impl PastNode<'_> {
         compute: impl Fn(&dyn Learner, &[Given<'_>]) -> Option<Vec<Answer>>,
     ) -> Result<Vec<OwnedTensor>, HostError> {
         let settings = self.settings()?;
-        let extents = Extents { settings: &settings, vocabulary: self.checkpoint.vocabulary().len() };
+        let experiment = self.experiment()?;
+        let named = |name: &str| experiment.extent(&settings, name);
+        let extents = Extents { settings: &settings, vocabulary: self.checkpoint.tokens(), named: &named };
         let call = Call::new(signature, inputs, &extents)?;
         let model = self.model()?;
         call.run(model.rows, |given| compute(model.learner.as_ref(), given))
@@ -200,7 +206,7 @@ impl PastNode<'_> {
         let model = self.model.get_or_init(|| {
             let unavailable = |error: &dyn std::error::Error| HostError::unavailable(chain(error));
             let experiment = self.experiment()?;
-            let vocabulary = self.checkpoint.vocabulary().len();
+            let vocabulary = self.checkpoint.tokens();
             let settings = self.settings()?;
             memory::check(experiment.as_ref(), &settings, vocabulary, memory::Use::Reading)
                 .map_err(|error| unavailable(&error))?;
@@ -209,10 +215,8 @@ impl PastNode<'_> {
                 .map_err(|error| unavailable(&error))?;
             restore::restore(self.reader, self.node, self.checkpoint, learner.as_mut(), Want::Weights)
                 .map_err(|error| unavailable(&error))?;
-            let row = memory::row_bytes(experiment.as_ref(), &settings, vocabulary)
-                .map_err(|error| unavailable(&error))?;
-            let batch = settings.size("batch_size").map_err(|error| unavailable(&error))?;
-            Ok(Restored { learner, rows: function::block_rows(row, batch) })
+            let load = experiment.load(&settings, vocabulary).map_err(|error| unavailable(&error))?;
+            Ok(Restored { learner, rows: function::block_rows(memory::row_bytes(&load), load.block) })
         });
         model.as_ref().map_err(Clone::clone)
     }
@@ -252,29 +256,18 @@ impl AnalysisHost for PastNode<'_> {
             .collect()
     }
 
-    /// Takes `tokens`, `[rows, time]` of a whole-number type, and gives `logits`, `[rows, time, vocabulary]`. Other inputs are
-    /// ignored, so that a whole batch can be given.
+    /// Over tokens it takes `tokens`, `[rows, time]` of a whole-number type, and gives `logits`, `[rows, time, vocabulary]`;
+    /// over rows of numbers what the experiment says. Other inputs are ignored, so that a whole batch can be given.
     ///
     /// The model is given a batch of the training's size at a time, fewer rows where their activations would take more
     /// than a fixed number of bytes: activations are many times larger than what goes in and comes out. Where a row lies
     /// changes nothing of its logits, but the last bits may differ with the number of rows that are computed together.
     /// So that number follows from the model alone, and equal inputs give equal bits.
     fn forward(&self, inputs: &[OwnedTensor]) -> Result<Vec<OwnedTensor>, HostError> {
-        let forward = Signature {
-            name: "forward",
-            description: "logits of the next token",
-            inputs: vec![Port { name: "tokens", values: Values::Tokens, axes: CELLS }],
-            outputs: vec![Port { name: "logits", values: Values::Floats, axes: LOGITS }],
-        };
-        let tokens = inputs.iter().find(|input| input.name() == "tokens");
-        let inputs = tokens.map_or(inputs, std::slice::from_ref);
-        self.compute(&forward, inputs, |learner, given| match given {
-            [Given { elements: Elements::Tokens(tokens), shape, .. }] => match shape[..] {
-                [rows, time] => Some(vec![learner.forward(tokens, rows, time)]),
-                _ => None,
-            },
-            _ => None,
-        })
+        let forward = self.experiment()?.forward();
+        let known = |input: &&OwnedTensor| forward.inputs.iter().any(|port| port.name == input.name());
+        let inputs: Vec<OwnedTensor> = inputs.iter().filter(known).cloned().collect();
+        self.compute(&forward, &inputs, |learner, given| learner.forward(given))
     }
 
     /// The rows are computed as those of [`forward`](Self::forward).

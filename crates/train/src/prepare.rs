@@ -49,10 +49,12 @@ impl Preparing<'_> {
             }
         };
         let saved = &checkpoint.state().loader.fingerprint;
-        let restarts = whole == Whole::No && self.settings.text("branch_data")? == "restart";
+        // Without such a setting a branch goes on.
+        let restarts =
+            whole == Whole::No && self.settings.text("branch_data").is_ok_and(|data| data == "restart");
         let mut changed_data = false;
         if let Err(error) = self.fingerprint.check(saved, whole)
-            && !(restarts && saved.tokenizer_sha256 == self.fingerprint.tokenizer_sha256)
+            && !(restarts && self.fingerprint.same_form(saved))
         {
             if !self.request.allow_changed_data {
                 return Err(error.into());

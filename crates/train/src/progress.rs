@@ -33,6 +33,8 @@ pub enum Event<'a> {
         loss: f64,
         /// Tokens a second since the last report.
         rate: f64,
+        /// What it counts: `tokens` or `rows`.
+        unit: &'static str,
         /// Steps of the run that were left out, because they were not finite.
         skipped: u64,
         /// Time that the rest will take if it goes on as it did in this launch, validations and checkpoints included.

@@ -127,6 +127,8 @@ impl Status {
 pub struct TrainReport {
     /// The node of the last step that is done; the run's first node where none is.
     pub node: Node,
+    /// The node that the run's model is taken from: the last one, unless the settings choose by validation.
+    pub selected: Node,
     /// How it ended.
     pub status: Status,
     /// Steps that are done, those of earlier launches included.

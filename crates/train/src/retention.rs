@@ -20,6 +20,8 @@ pub(crate) struct Retention {
     last: Option<u64>,
     every: Option<u64>,
     best: Option<Best>,
+    /// Of two that rank alike the earlier one is the better.
+    earliest: bool,
 }
 
 /// A checkpoint that may be kept or not.
@@ -65,7 +67,14 @@ impl Retention {
             last: settings.optional_integer("keep_last")?,
             every: settings.optional_integer("keep_every")?,
             best,
+            earliest: false,
         })
+    }
+
+    /// Keeps the newest, and with `best` the earliest of those with the lowest validation loss: what a model is taken from.
+    pub(crate) fn of_selection(best: bool) -> Self {
+        let lowest = || Best { count: 1, metric: DEFAULT_METRIC.to_owned(), highest: false };
+        Self { last: Some(1), every: None, best: best.then(lowest), earliest: best }
     }
 
     /// Whether every checkpoint is kept.
@@ -73,8 +82,8 @@ impl Retention {
         *self == Self::default()
     }
 
-    /// The checkpoints that no rule keeps, rising. Of two that rank alike the later one is the better: it is
-    /// trained longer.
+    /// The checkpoints that no rule keeps, rising. Of two that rank alike the later one is the better, since it is
+    /// trained longer, unless the earlier one is what is meant.
     pub(crate) fn excess(&self, candidates: &[Candidate]) -> Vec<u64> {
         if self.is_off() {
             return Vec::new();
@@ -96,7 +105,10 @@ impl Retention {
                 // The field may be misspelt, or not recorded yet: nothing is known to be worse than the best.
                 return Vec::new();
             }
-            // Stable, so the newest stands first among equals.
+            if self.earliest {
+                ranked.reverse();
+            }
+            // Stable, so the newest, or the earliest, stands first among equals.
             ranked.sort_by(|(one, _), (other, _)| {
                 let rising = one.total_cmp(other);
                 if best.highest { rising.reverse() } else { rising }

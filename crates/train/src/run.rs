@@ -6,27 +6,28 @@ use std::time::Instant;
 
 use waycairn_dag::Node;
 use waycairn_durable::{FileLock, LockError, create_dir_all, ensure_format};
-use waycairn_store::{ObjectStore, StoreError, StoreOptions, check_tag};
+use waycairn_store::{ObjectReader, ObjectStore, StoreError, StoreOptions, check_tag};
 
 use crate::checkpoint::{Checkpoint, Depth, JOB_VERSION, JobFile};
+use crate::course::{Course, Selection};
 use crate::device::{self, Compute};
 use crate::error::TrainError;
 use crate::experiment::Experiments;
 use crate::explain::{carried, other_settings, refused};
+use crate::history;
 use crate::hold;
 use crate::identity::{Known, Plan, Reason, RunKey, decide, option, quote};
 use crate::job::{Job, Mode, new_nonce};
 use crate::known::known_runs;
 use crate::launch::Launch;
 use crate::memory;
-use crate::origin::{Resolved, fingerprint, open_data};
+use crate::origin::Resolved;
 use crate::prepare::Preparing;
 use crate::progress::{Event, Progress};
 use crate::request::{Status, TrainReport, TrainRequest};
 use crate::restore;
-use crate::retention::Retention;
 use crate::stop::Stop;
-use crate::trainer::{Rhythm, Tools, Trainer};
+use crate::trainer::{Tools, Trainer};
 
 /// Trains: a new run, a branch, or one that was interrupted.
 ///
@@ -68,29 +69,28 @@ fn launch(
     let threads = device::threads(request.threads)?;
     let Resolved { reader, origin, experiment, settings } = Resolved::new(experiments, request)?;
     let experiment = experiment.as_ref();
-    let rhythm = Rhythm::new(&settings)?;
-    // Refused now rather than when the first checkpoint is saved.
-    Retention::new(&settings)?;
-    origin.check_steps(rhythm.steps)?;
+    let course = experiment.course(&settings)?;
+    let steps = course.steps;
+    origin.check_steps(steps)?;
     let name = origin.name(request, experiment);
     // Refused now rather than when the run has begun.
     Node::new(&name, "0000000000000000", 0)?;
     let (key, wish) = origin.wish(request, &name, &settings, experiment)?;
-    let kept = origin.checkpoint().map(Checkpoint::vocabulary);
-    let data = open_data(&settings, kept, &rhythm)?;
+    let kept = origin.checkpoint().and_then(Checkpoint::vocabulary);
+    let data = experiment.open(&settings, kept)?;
 
     // Nothing is written for a run that is finished, so that it is left alone where nothing can be written.
     let known = known_runs(&reader, &name)?;
     if let Ok(Plan::Skip { nonce, seq }) = decide(&wish, &key, &known) {
-        return skipped(&name, &nonce, seq, rhythm.steps, &known);
+        return skipped(&reader, &course, &name, &nonce, seq, &known);
     }
     stop.begin();
     ensure_format(&request.root)?;
     let _lock = lock(&request.root, &key)?;
     // Read under the lock: another launch may have ended in between.
     let known = known_runs(&reader, &name)?;
-    let plan = decide(&wish, &key, &known)
-        .map_err(|refusal| refused(&reader, request, &origin, refusal, rhythm.steps))?;
+    let plan =
+        decide(&wish, &key, &known).map_err(|refusal| refused(&reader, request, &origin, refusal, steps))?;
     if let (Plan::New(_) | Plan::Again { .. }, Some(base)) = (&plan, origin.lost()) {
         // Only a branch that is there can do without its base.
         restore::open(&reader, base, Depth::Whole)?;
@@ -101,7 +101,7 @@ fn launch(
     let base = origin.branch().cloned();
     let from_base = || base.clone().map_or(Mode::Fresh, Mode::Branch);
     let (mode, nonce) = match plan {
-        Plan::Skip { nonce, seq } => return skipped(&name, &nonce, seq, rhythm.steps, &known),
+        Plan::Skip { nonce, seq } => return skipped(&reader, &course, &name, &nonce, seq, &known),
         Plan::New(_) => (from_base(), new_nonce()?.as_str().to_owned()),
         Plan::Again { nonce } => (from_base(), nonce),
         Plan::Continue { nonce, seq } => (Mode::Resume(Node::new(&name, &nonce, seq)?), nonce),
@@ -113,15 +113,18 @@ fn launch(
             None => restore::open(&reader, node, Depth::Whole)?,
         }),
     };
-    let data = match checkpoint.as_ref().map(Checkpoint::vocabulary) {
+    let data = match checkpoint.as_ref().and_then(Checkpoint::vocabulary) {
         // Changed data may have other characters; the model has those that it was made with.
-        Some(kept) if request.allow_changed_data && kept != data.vocabulary() => {
-            open_data(&settings, Some(kept), &rhythm)?
+        Some(kept)
+            if request.allow_changed_data && data.vocabulary().is_some_and(|now| now.as_ref() != kept) =>
+        {
+            experiment.open(&settings, Some(kept))?
         }
         _ => data,
     };
-    memory::check(experiment, &settings, data.vocabulary().len(), memory::Use::Training)?;
-    let fingerprint = fingerprint(&settings, &data)?;
+    let tokens = data.vocabulary().map_or(0, |vocabulary| vocabulary.len());
+    memory::check(experiment, &settings, tokens, memory::Use::Training)?;
+    let fingerprint = data.fingerprint().clone();
 
     let launch = Launch::new(new_nonce()?.as_str().to_owned(), request.command_line.clone(), threads);
     let store = Arc::new(ObjectStore::open(
@@ -138,13 +141,14 @@ fn launch(
     store.remove_unmarked_checkpoints(&name, &nonce)?;
     hold::announce(&request.root, &Node::new(&name, &nonce, 0)?)?;
     let first = !matches!(mode, Mode::Resume(_));
+    let selection = course.selection;
     let mut job = Job::new(Arc::clone(&store), &name, &nonce);
     let preparing = Preparing {
         reader: &reader,
         request,
         experiment,
         settings: &settings,
-        vocabulary: data.vocabulary().len(),
+        vocabulary: tokens,
         fingerprint: &fingerprint,
         compute: &compute,
         launch: &launch,
@@ -170,12 +174,12 @@ fn launch(
         threads: launch.threads,
         cpu_features: launch.cpu_features,
         packages: launch.packages,
-        data: fingerprint.clone(),
+        data: fingerprint,
     };
     let tools = Tools {
         settings: &settings,
-        data: Arc::new(data),
-        fingerprint,
+        data,
+        course,
         job_file: Arc::new(job_file),
         key,
         eager: compute.is_eager(),
@@ -193,6 +197,7 @@ fn launch(
     };
     let ended = ended?;
     closed?;
+    let selected = selected(&reader, selection, &ended.node)?;
     let resumed_from = match mode {
         Mode::Resume(node) => Some(node),
         Mode::Fresh | Mode::Branch(_) => None,
@@ -202,11 +207,23 @@ fn launch(
         steps: ended.step,
         checkpoint: ended.checkpoint.or_else(|| resumed_from.clone()),
         resumed_from,
+        selected,
         node: ended.node,
         updates: ended.updates,
         skipped: ended.skipped,
         ticks: ended.ticks,
     })
+}
+
+/// The node of a run that its model is taken from.
+fn selected(reader: &ObjectReader, selection: Selection, last: &Node) -> Result<Node, TrainError> {
+    match selection {
+        Selection::Last => Ok(last.clone()),
+        Selection::Best => {
+            let validated = history::recorded(reader, last, history::VALIDATION)?;
+            Ok(history::lowest(&validated).map_or_else(|| Ok(last.clone()), |seq| last.at(seq))?)
+        }
+    }
 }
 
 /// Takes the run's lock, or goes on without one where the file system has none.
@@ -234,10 +251,11 @@ pub(crate) fn lock_name(key: &RunKey) -> String {
 
 /// Reports a run that was finished before.
 fn skipped(
+    reader: &ObjectReader,
+    course: &Course,
     name: &str,
     nonce: &str,
     seq: u64,
-    steps: u64,
     known: &[Known],
 ) -> Result<TrainReport, TrainError> {
     let node = Node::new(name, nonce, seq)?;
@@ -246,9 +264,10 @@ fn skipped(
     let checkpoint = newest.map(|newest| node.at(*newest)).transpose()?;
     tracing::debug!(node = %node, "the run is finished");
     Ok(TrainReport {
+        selected: selected(reader, course.selection, &node)?,
         node,
         status: Status::Skipped,
-        steps,
+        steps: course.steps,
         resumed_from: None,
         checkpoint,
         updates: 0,

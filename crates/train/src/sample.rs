@@ -15,7 +15,7 @@ use crate::error::TrainError;
 use crate::experiment::{Experiments, KeyValueCache};
 use crate::memory;
 use crate::restore::{self, Want};
-use crate::settings::{Schema, Settings};
+use crate::settings::Settings;
 
 /// How text is drawn from a model.
 #[derive(Clone, Debug)]
@@ -67,9 +67,10 @@ pub fn sample(
     let checkpoint = restore::open(&reader, node, Depth::Weights)?;
     let experiment = experiments.find(Some(&checkpoint.job().experiment))?;
     let origin = format!("`{}`", checkpoint.config_path().display());
-    let settings =
-        Settings::defaults(Schema::new(experiment.keys())).with_toml(checkpoint.config(), &origin)?;
-    let vocabulary = checkpoint.vocabulary();
+    let settings = Settings::defaults(experiment.schema()).with_toml(checkpoint.config(), &origin)?;
+    let vocabulary = checkpoint
+        .vocabulary()
+        .ok_or_else(|| TrainError::CannotSample { experiment: experiment.name().to_owned() })?;
     memory::check(experiment.as_ref(), &settings, vocabulary.len(), memory::Use::Reading)?;
     let mut learner = experiment.learner(&settings, vocabulary.len(), compute.device())?;
     restore::restore(&reader, node, &checkpoint, learner.as_mut(), Want::Weights)?;

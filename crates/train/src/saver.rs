@@ -9,7 +9,7 @@ use waycairn_durable::Digest;
 use waycairn_store::{Marker, ObjectStore, Scalar, StoreError};
 
 use crate::checkpoint::{self, Checkpoint, CheckpointError, Contents, Depth, TensorFile, Written};
-use crate::data::{Batch, digest_tensors};
+use crate::data::{AnyBatch, digest_tensors};
 use crate::retention::Retention;
 
 /// The entry of a node's blob that holds its checkpoint.
@@ -88,7 +88,7 @@ impl Saver {
     pub(crate) fn save(
         &mut self,
         node: Node,
-        batch: Arc<Batch>,
+        batch: Arc<AnyBatch>,
         contents: Contents,
     ) -> Result<Option<Saved>, SaveError> {
         let before = self.wait()?;
@@ -138,7 +138,12 @@ impl Drop for Saver {
     }
 }
 
-fn save(store: &ObjectStore, node: &Node, batch: &Batch, contents: Contents) -> Result<Written, SaveError> {
+fn save(
+    store: &ObjectStore,
+    node: &Node,
+    batch: &AnyBatch,
+    contents: Contents,
+) -> Result<Written, SaveError> {
     let begin = std::time::Instant::now();
     let commit_error = |source| SaveError::Commit { node: node.to_string(), source };
     // A save of this launch that failed between rename and marker left a folder that does not count; what

@@ -29,6 +29,11 @@ impl Schedule {
         Ok(Self { peak, least, warmup, decay: cosine.then_some(decay) })
     }
 
+    /// The same rate at every step.
+    pub(crate) fn constant(rate: f64) -> Self {
+        Self { peak: rate, least: rate, warmup: 0, decay: None }
+    }
+
     /// Returns the rate of step `step`, which counts from 1.
     pub(crate) fn rate(&self, step: u64) -> f64 {
         // The published schedules count from 0.

@@ -30,6 +30,8 @@ pub enum Value {
     Text(String),
     /// Two finite numbers.
     Pair([f64; 2]),
+    /// A list, or a table of settings that an experiment reads itself.
+    Json(serde_json::Value),
     /// The text `"off"`.
     Off,
 }
@@ -72,6 +74,11 @@ impl fmt::Display for Value {
             Self::Switch(value) => write!(f, "{value}"),
             Self::Text(value) => write!(f, "{value:?}"),
             Self::Pair([first, second]) => write!(f, "[{first:?}, {second:?}]"),
+            // As TOML writes it on one line; JSON's null has no place in settings.
+            Self::Json(value) => match toml::Value::try_from(value) {
+                Ok(value) => write!(f, "{value}"),
+                Err(_) => write!(f, "{value}"),
+            },
             Self::Off => write!(f, "\"{OFF}\""),
         }
     }
@@ -91,13 +98,28 @@ impl Serialize for Value {
                 }
                 sequence.end()
             }
+            Self::Json(value) => value.serialize(serializer),
             Self::Off => serializer.serialize_str(OFF),
         }
     }
 }
 
+/// Reads a table of settings, laid over its defaults where it is not whole: the whole of it, or what is wrong.
+pub type ReadSection = fn(&serde_json::Value) -> Result<serde_json::Value, Vec<SectionFault>>;
+
+/// A value in a section that is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SectionFault {
+    /// Its dotted path, the section's name first.
+    pub path: String,
+    /// The value as given.
+    pub given: String,
+    /// What is accepted, in words.
+    pub accepted: String,
+}
+
 /// What a setting accepts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 enum Kind {
     Integer { least: u64 },
     Number { least: f64, most: f64 },
@@ -105,6 +127,8 @@ enum Kind {
     Choice(&'static [&'static str]),
     Text,
     Pair { least: f64, below: f64 },
+    Sizes,
+    Section(ReadSection),
     Best,
 }
 
@@ -162,6 +186,36 @@ impl Key {
     pub fn pair(path: &'static str, default: [f64; 2]) -> Self {
         let kind = Kind::Pair { least: 0.0, below: 1.0 };
         Self::new(path, kind, default.into())
+    }
+
+    /// Declares a list of whole numbers from 1.
+    #[must_use]
+    pub fn sizes(path: &'static str, default: &[u64]) -> Self {
+        Self::new(path, Kind::Sizes, Value::Json(default.into()))
+    }
+
+    /// Declares a whole table of settings, which the experiment reads itself: names, defaults and checks are its own.
+    #[must_use]
+    pub fn section(path: &'static str, read: ReadSection) -> Self {
+        // The defaults of an experiment are what it accepts.
+        let default = read(&serde_json::Value::Null).unwrap_or_default();
+        Self::new(path, Kind::Section(read), Value::Json(default))
+    }
+
+    /// Reads the whole of a section; `None` for a key that is none.
+    pub(crate) fn read_section(
+        &self,
+        whole: &serde_json::Value,
+    ) -> Option<Result<serde_json::Value, Vec<SectionFault>>> {
+        match self.kind {
+            Kind::Section(read) => Some(read(whole)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a whole table.
+    pub(crate) fn is_section(&self) -> bool {
+        matches!(self.kind, Kind::Section(_))
     }
 
     /// Declares a rule for the best checkpoints: how many, by which field, and which end of it; a whole number
@@ -256,6 +310,8 @@ impl Key {
             Kind::Pair { least, below } => {
                 format!("two numbers, each at least {least} and below {below}")
             }
+            Kind::Sizes => "a list of whole numbers from 1".to_owned(),
+            Kind::Section(_) => "a table".to_owned(),
             Kind::Best => {
                 "a whole number from 1 (the lowest val/loss), or \"COUNT FIELD min\" or \"COUNT FIELD max\""
                     .to_owned()
@@ -291,6 +347,7 @@ impl Key {
                     .collect::<Option<_>>()?;
                 Value::Pair(numbers.try_into().ok()?)
             }
+            (Kind::Sizes, list) => Value::Json(serde_json::to_value(list).ok()?),
             _ => return None,
         };
         self.check(value)
@@ -315,6 +372,8 @@ impl Key {
                     inner.split(',').map(|item| item.trim().parse().ok()).collect::<Option<_>>()?;
                 Value::Pair(numbers.try_into().ok()?)
             }
+            Kind::Sizes => Value::Json(serde_json::from_str(text).ok()?),
+            Kind::Section(_) => return None,
         };
         self.check(value)
     }
@@ -325,7 +384,7 @@ impl Key {
         let value = match value {
             Value::Number(number) => Value::Number(number + 0.0),
             Value::Pair(pair) => Value::Pair(pair.map(|number| number + 0.0)),
-            rule if self.kind == Kind::Best && rule != Value::Off => Best::normal(&rule)?,
+            rule if matches!(self.kind, Kind::Best) && rule != Value::Off => Best::normal(&rule)?,
             other => other,
         };
         let accepted = match (&self.kind, &value) {
@@ -341,6 +400,12 @@ impl Key {
             (Kind::Choice(accepted), Value::Text(text)) => accepted.contains(&text.as_str()),
             (Kind::Pair { least, below }, Value::Pair(pair)) => {
                 pair.iter().all(|value| value >= least && value < below)
+            }
+            (Kind::Sizes, Value::Json(serde_json::Value::Array(sizes))) => {
+                let size = |size: &serde_json::Value| {
+                    size.as_u64().is_some_and(|size| (1..=LARGEST_INTEGER).contains(&size))
+                };
+                !sizes.is_empty() && sizes.iter().all(size)
             }
             _ => false,
         };

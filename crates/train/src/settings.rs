@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use waycairn_durable::Digest;
 
-use crate::schema::{Key, Value};
+use crate::schema::{Key, SectionFault, Value};
 
 /// Bytes of a settings file that are read at most.
 const LONGEST_FILE: u64 = 4 << 20;
@@ -32,8 +32,24 @@ impl Schema {
     /// Joins the trainer's settings with those of an experiment.
     #[must_use]
     pub fn new(experiment: Vec<Key>) -> Self {
-        let keys = trainer_keys().into_iter().chain(experiment).map(|key| (key.path(), key)).collect();
-        Self { keys }
+        Self::alone(trainer_keys().into_iter().chain(experiment).collect())
+    }
+
+    /// The settings of an experiment that has all of its own.
+    #[must_use]
+    pub fn alone(experiment: Vec<Key>) -> Self {
+        Self { keys: experiment.into_iter().map(|key| (key.path(), key)).collect() }
+    }
+
+    /// Whether there is a setting of this path.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.keys.contains_key(path)
+    }
+
+    /// The section that a path leads into, and the rest of the path.
+    fn section<'path>(&self, path: &'path str) -> Option<(&Key, &'path str)> {
+        let (head, rest) = path.split_once('.')?;
+        self.keys.get(head).filter(|key| key.is_section()).map(|key| (key, rest))
     }
 
     /// Returns every setting, sorted by path.
@@ -50,7 +66,13 @@ impl Schema {
             if !known.is_empty() {
                 return SettingsError::Table { path, origin, known };
             }
-            let nearest = nearest(&path, self.keys.keys().copied());
+            let mut paths: Vec<String> = self.keys.keys().map(|&path| path.to_owned()).collect();
+            for key in self.keys.values() {
+                if let Value::Json(serde_json::Value::Object(fields)) = key.default_value() {
+                    paths.extend(fields.keys().map(|field| format!("{}.{field}", key.path())));
+                }
+            }
+            let nearest = nearest(&path, paths.iter().map(String::as_str));
             SettingsError::UnknownPath { path, origin, nearest }
         })
     }
@@ -117,9 +139,14 @@ impl Settings {
     /// [`SettingsError::UnknownPath`], [`SettingsError::BadValue`].
     pub fn with_table(mut self, table: &toml::Table, origin: &str) -> Result<Self, SettingsError> {
         let mut leaves = Vec::new();
-        flatten(table, "", &mut leaves);
+        flatten(&self.schema, table, "", &mut leaves);
         for (path, value) in leaves {
             let key = self.schema.find(&path, origin)?;
+            if key.is_section() {
+                let given = serde_json::to_value(value).unwrap_or_default();
+                self.lay(&path, given, origin)?;
+                continue;
+            }
             let checked = key.read_toml(value);
             self.accept(&path, checked, &value.to_string(), origin)?;
         }
@@ -133,8 +160,36 @@ impl Settings {
     /// [`SettingsError::UnknownPath`], [`SettingsError::BadValue`].
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), SettingsError> {
         let origin = "--set";
+        if let Some((key, rest)) = self.schema.section(path) {
+            let section = key.path();
+            // A value as TOML has it; what is none is a text.
+            let value = format!("value = {text}").parse::<toml::Table>().ok();
+            let value = value.and_then(|mut table| table.remove("value"));
+            let value = value.map_or_else(|| text.into(), |value| serde_json::json!(value));
+            let nested = rest.rsplit('.').fold(value, |value, name| serde_json::json!({ name: value }));
+            return self.lay(section, nested, origin);
+        }
         let checked = self.schema.find(path, origin)?.read_text(text);
         self.accept(path, checked, text, origin)
+    }
+
+    /// Lays a table over a section.
+    fn lay(&mut self, path: &str, given: serde_json::Value, origin: &str) -> Result<(), SettingsError> {
+        let key = self.schema.find(path, origin)?;
+        let mut whole = match self.values.get(path) {
+            Some(Value::Json(whole)) => whole.clone(),
+            _ => serde_json::Value::Null,
+        };
+        let shown = Value::Json(given.clone()).to_string();
+        overlay(&mut whole, given);
+        match key.read_section(&whole) {
+            Some(Ok(whole)) => {
+                self.values.insert(key.path(), Value::Json(whole));
+                Ok(())
+            }
+            Some(Err(faults)) => Err(SettingsError::of_faults(faults, origin)),
+            None => self.accept(path, None, &shown, origin),
+        }
     }
 
     fn accept(
@@ -159,6 +214,11 @@ impl Settings {
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Value> {
         self.values.get(path)
+    }
+
+    /// Returns the value at a path, which may lie within a section, as text.
+    pub(crate) fn shown(&self, path: &str) -> Option<String> {
+        self.leaves().get(path).map(Value::to_string)
     }
 
     /// Returns a whole number.
@@ -256,13 +316,45 @@ impl Settings {
         }
     }
 
+    /// Returns a list of sizes.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Absent`] when the schema has no such list at this path, or one of them does not fit this
+    /// machine.
+    pub fn sizes(&self, path: &str) -> Result<Vec<usize>, SettingsError> {
+        let size = |size: &serde_json::Value| usize::try_from(size.as_u64()?).ok();
+        match self.get(path) {
+            Some(Value::Json(serde_json::Value::Array(sizes))) => {
+                sizes.iter().map(size).collect::<Option<_>>().ok_or_else(|| absent(path))
+            }
+            _ => Err(absent(path)),
+        }
+    }
+
+    /// Returns the whole of a section.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Absent`] when the schema has no section at this path.
+    pub fn section(&self, path: &str) -> Result<&serde_json::Value, SettingsError> {
+        match self.get(path) {
+            Some(Value::Json(section)) if section.is_object() => Ok(section),
+            _ => Err(absent(path)),
+        }
+    }
+
     /// Returns the text of `config.toml`: every path, the trainer's own first, then one table for
     /// each prefix.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         let mut open = "";
-        let (plain, nested): (Vec<_>, Vec<_>) = self.values.iter().partition(|(path, _)| !path.contains('.'));
+        let (sections, single): (Vec<_>, Vec<_>) = self
+            .values
+            .iter()
+            .partition(|(path, _)| self.schema.keys.get(**path).is_some_and(Key::is_section));
+        let (plain, nested): (Vec<_>, Vec<_>) = single.into_iter().partition(|(path, _)| !path.contains('.'));
         for (path, value) in plain.into_iter().chain(nested) {
             let (table, name) = path.split_once('.').unwrap_or(("", path));
             if table != open {
@@ -274,6 +366,14 @@ impl Settings {
                 other => other.to_string(),
             };
             let _ = writeln!(text, "{name} = {value}");
+        }
+        for (path, value) in sections {
+            let _ = writeln!(text, "\n[{path}]");
+            let Value::Json(serde_json::Value::Object(fields)) = value else { continue };
+            for (name, value) in fields {
+                let name = toml::Value::String(name.clone());
+                let _ = writeln!(text, "{name} = {}", Value::Json(value.clone()));
+            }
         }
         text
     }
@@ -294,18 +394,39 @@ impl Settings {
     /// Returns the paths at which two settings differ, with both values.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
-        let paths: std::collections::BTreeSet<&str> =
-            self.values.keys().chain(other.values.keys()).copied().collect();
+        let (ours, theirs) = (self.leaves(), other.leaves());
+        let paths: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
         let show = |value: Option<&Value>| value.map_or_else(|| "absent".to_owned(), Value::to_string);
         paths
             .into_iter()
-            .filter(|path| self.values.get(path) != other.values.get(path))
+            .filter(|path| ours.get(*path) != theirs.get(*path))
             .map(|path| Difference {
-                path: path.to_owned(),
-                ours: show(self.values.get(path)),
-                theirs: show(other.values.get(path)),
+                path: path.clone(),
+                ours: show(ours.get(path)),
+                theirs: show(theirs.get(path)),
             })
             .collect()
+    }
+
+    /// Every value by its dotted path, those within sections too.
+    fn leaves(&self) -> BTreeMap<String, Value> {
+        fn walk(path: &str, value: &Value, leaves: &mut BTreeMap<String, Value>) {
+            match value {
+                Value::Json(serde_json::Value::Object(fields)) => {
+                    for (name, value) in fields {
+                        walk(&format!("{path}.{name}"), &Value::Json(value.clone()), leaves);
+                    }
+                }
+                leaf => {
+                    leaves.insert(path.to_owned(), leaf.clone());
+                }
+            }
+        }
+        let mut leaves = BTreeMap::new();
+        for (path, value) in &self.values {
+            walk(path, value, &mut leaves);
+        }
+        leaves
     }
 
     /// Returns the schema that these settings follow.
@@ -453,6 +574,21 @@ pub enum SettingsError {
 }
 
 impl SettingsError {
+    /// The first of what is wrong with a section, the others named behind what is accepted.
+    pub(crate) fn of_faults(faults: Vec<SectionFault>, origin: &str) -> Self {
+        let mut faults = faults.into_iter();
+        let SectionFault { path, given, mut accepted } = faults.next().unwrap_or_else(|| SectionFault {
+            path: String::new(),
+            given: String::new(),
+            accepted: "something else".to_owned(),
+        });
+        for other in faults {
+            let SectionFault { path, given, accepted: allowed } = other;
+            accepted.push_str(&format!("; besides, `{path}` cannot be {given}: it takes {allowed}"));
+        }
+        Self::BadValue { path, given, accepted, origin: origin.to_owned() }
+    }
+
     /// Says why, where the text does not.
     #[must_use]
     pub fn why(&self) -> Option<String> {
@@ -579,12 +715,30 @@ fn trainer_keys() -> Vec<Key> {
     ]
 }
 
-/// Collects the leaves of a TOML table under their dotted paths.
-fn flatten<'a>(table: &'a toml::Table, prefix: &str, leaves: &mut Vec<(String, &'a toml::Value)>) {
+/// Lays a JSON value over another: tables are joined, anything else is replaced.
+fn overlay(under: &mut serde_json::Value, over: serde_json::Value) {
+    match (under, over) {
+        (serde_json::Value::Object(under), serde_json::Value::Object(over)) => {
+            for (name, value) in over {
+                overlay(under.entry(name).or_insert(serde_json::Value::Null), value);
+            }
+        }
+        (under, over) => *under = over,
+    }
+}
+
+/// Collects the leaves of a TOML table under their dotted paths; a section is one.
+fn flatten<'a>(
+    schema: &Schema,
+    table: &'a toml::Table,
+    prefix: &str,
+    leaves: &mut Vec<(String, &'a toml::Value)>,
+) {
     for (name, value) in table {
         let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        let section = schema.keys.get(path.as_str()).is_some_and(Key::is_section);
         match value {
-            toml::Value::Table(inner) => flatten(inner, &path, leaves),
+            toml::Value::Table(inner) if !section => flatten(schema, inner, &path, leaves),
             leaf => leaves.push((path, leaf)),
         }
     }

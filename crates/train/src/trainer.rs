@@ -8,21 +8,18 @@ use waycairn_durable::SharedLock;
 use waycairn_store::{RecordError, Scalar};
 
 use crate::checkpoint::{Contents, JobFile, LoaderState, ScheduleState, State};
-use crate::data::{Batch, Fingerprint, Loader, Split, TextData, ValidationPlan, gather};
+use crate::course::Course;
+use crate::data::{AnyBatch, Data, Loader};
 use crate::error::TrainError;
+use crate::history::VALIDATION;
 use crate::identity::{BASE_FIELD, MODEL_FIELD, RunKey, SETTINGS_FIELD};
 use crate::job::Job;
 use crate::launch::peak_bytes;
 use crate::learner::{Draw, Learner};
 use crate::progress::{Event, Progress};
-use crate::retention::Retention;
 use crate::saver::{Saved, Saver};
-use crate::schedule::Schedule;
-use crate::settings::{Settings, SettingsError};
+use crate::settings::Settings;
 use crate::stop::Stop;
-
-/// The field of the validation loss.
-const VALIDATION: &str = "val/loss";
 
 /// What a checkpoint restores, besides the data.
 pub(crate) struct TrainState {
@@ -39,41 +36,11 @@ pub(crate) struct TrainState {
     pub(crate) changed_data: bool,
 }
 
-/// The settings that the loop reads.
-#[derive(Clone, Debug)]
-pub(crate) struct Rhythm {
-    seed: u64,
-    pub(crate) steps: u64,
-    accumulate: u64,
-    clip: Option<f64>,
-    report_every: u64,
-    pub(crate) eval_every: Option<u64>,
-    eval_batches: u64,
-    checkpoint_every: Option<u64>,
-    skip_nonfinite: bool,
-}
-
-impl Rhythm {
-    pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
-        Ok(Self {
-            seed: settings.integer("seed")?,
-            steps: settings.integer("steps")?,
-            accumulate: settings.integer("accumulate")?,
-            clip: settings.optional_number("clip")?,
-            report_every: settings.integer("report_every")?,
-            eval_every: settings.optional_integer("eval_every")?,
-            eval_batches: settings.integer("eval_batches")?,
-            checkpoint_every: settings.optional_integer("checkpoint_every")?,
-            skip_nonfinite: settings.text("on_nonfinite")? == "skip",
-        })
-    }
-}
-
 /// What the loop works with.
 pub(crate) struct Tools<'a> {
     pub(crate) settings: &'a Settings,
-    pub(crate) data: Arc<TextData>,
-    pub(crate) fingerprint: Fingerprint,
+    pub(crate) data: Arc<dyn Data>,
+    pub(crate) course: Course,
     pub(crate) job_file: Arc<JobFile>,
     pub(crate) key: RunKey,
     /// Operations are done when they return.
@@ -105,10 +72,11 @@ pub(crate) struct Ended {
 pub(crate) struct Trainer<'a> {
     job: Job<TrainState>,
     tools: Tools<'a>,
-    rhythm: Rhythm,
-    schedule: Schedule,
+    course: Course,
     loader: Loader,
-    validation: Vec<Batch>,
+    validation: Vec<AnyBatch>,
+    /// What is counted of the data: tokens or rows.
+    unit: &'static str,
     saver: Saver,
     meter: Meter,
     updates: u64,
@@ -146,26 +114,12 @@ struct Step {
 impl<'a> Trainer<'a> {
     /// Makes a trainer for a job that is set up.
     pub(crate) fn new(job: Job<TrainState>, tools: Tools<'a>) -> Result<Self, TrainError> {
-        let rhythm = Rhythm::new(tools.settings)?;
-        let retention = Retention::new(tools.settings)?;
-        let loader =
-            Loader::new(Arc::clone(&tools.data), &tools.fingerprint, job.state()?.offset, job.view()?);
-        let context = tools.fingerprint.context;
-        let plan = ValidationPlan::new(
-            tools.data.split_len(Split::Validation),
-            context,
-            tools.fingerprint.batch_size,
-            rhythm.eval_batches,
-        );
-        let validation = if rhythm.eval_every.is_some() {
-            let gather = |windows: &Vec<_>| gather(&tools.data, Split::Validation, 0, windows, context);
-            plan.batches().iter().map(gather).collect()
-        } else {
-            Vec::new()
-        };
+        let course = tools.course.clone();
+        let loader = Loader::new(Arc::clone(&tools.data), job.state()?.offset, job.view()?);
+        let validation = if course.eval_every.is_some() { tools.data.validation() } else { Vec::new() };
         Ok(Self {
-            saver: Saver::new(Arc::clone(job.store()), retention),
-            schedule: Schedule::new(tools.settings)?,
+            saver: Saver::new(Arc::clone(job.store()), course.retention.clone()),
+            unit: if tools.data.vocabulary().is_some() { "tokens" } else { "rows" },
             meter: Meter::default(),
             updates: 0,
             began: Instant::now(),
@@ -175,7 +129,7 @@ impl<'a> Trainer<'a> {
             refused: None,
             job,
             tools,
-            rhythm,
+            course,
             loader,
             validation,
         })
@@ -184,7 +138,7 @@ impl<'a> Trainer<'a> {
     /// Trains until all steps are done or somebody asks to stop; `first` says that the run's
     /// first node is still to be described.
     pub(crate) fn run(mut self, first: bool) -> Result<Ended, TrainError> {
-        let steps = self.rhythm.steps;
+        let steps = self.course.steps;
         self.tell_start()?;
         if first {
             self.tell_unvalidated()?;
@@ -204,13 +158,13 @@ impl<'a> Trainer<'a> {
                 return self.given_up();
             };
             let last = step.number >= steps;
-            if last || step.number.is_multiple_of(self.rhythm.report_every) {
+            if last || step.number.is_multiple_of(self.course.report_every) {
                 self.report(&step)?;
             }
-            let validated = !due(step.number, self.rhythm.eval_every)
+            let validated = !due(step.number, self.course.eval_every)
                 || self.validate(step.number, self.tools.deadline)?;
             let stopping = is_stopping(self.tools.stop, self.tools.deadline);
-            if last || stopping || self.refused.is_some() || due(step.number, self.rhythm.checkpoint_every) {
+            if last || stopping || self.refused.is_some() || due(step.number, self.course.checkpoint_every) {
                 self.save(self.job.node()?)?;
             }
             let complete = self.saver.poll();
@@ -266,7 +220,7 @@ impl<'a> Trainer<'a> {
         let (stop, deadline) = (self.tools.stop, self.tools.deadline);
         let state = self.job.state_mut()?;
         let number = state.step + 1;
-        let parts = self.rhythm.accumulate;
+        let parts = self.course.accumulate;
         let counted = batch.counted();
         for micro in 0..parts {
             if micro > 0 && is_stopping(stop, deadline) {
@@ -278,7 +232,7 @@ impl<'a> Trainer<'a> {
             let part = slice.as_ref().unwrap_or(&batch);
             let share = if whole { 1.0 } else { part.counted() as f64 / counted as f64 };
             if share > 0.0 {
-                let draw = Draw { seed: self.rhythm.seed, step: number, micro };
+                let draw = Draw { seed: self.course.seed, step: number, micro };
                 state.learner.accumulate(part, share, draw);
             }
         }
@@ -286,19 +240,19 @@ impl<'a> Trainer<'a> {
 
         let begin = Instant::now();
         let (loss, norm) = state.learner.gradients();
-        let last = number >= self.rhythm.steps;
+        let last = number >= self.course.steps;
         // A checkpoint must not hold what is not finite, so it is looked at as well.
         let noted = last
-            || number.is_multiple_of(self.rhythm.report_every)
-            || due(number, self.rhythm.checkpoint_every);
-        let look = noted || self.rhythm.skip_nonfinite || self.tools.eager;
+            || number.is_multiple_of(self.course.report_every)
+            || due(number, self.course.checkpoint_every);
+        let look = noted || self.course.skip_nonfinite || self.tools.eager;
         let read =
             |pending: Option<crate::learner::Pending>| pending.map_or(f64::NAN, |number| number.read());
         let seen = look.then(|| (read(loss), read(norm)));
         let finite = seen.is_none_or(|(loss, norm)| loss.is_finite() && norm.is_finite());
-        let rate = self.schedule.rate(number);
+        let rate = self.course.schedule.rate(number);
         if finite {
-            state.learner.update(rate, self.rhythm.clip);
+            state.learner.update(rate, self.course.clip);
         } else {
             state.learner.skip();
         }
@@ -318,7 +272,7 @@ impl<'a> Trainer<'a> {
 
     fn not_finite(&mut self, step: u64, loss: f64, norm: f64) -> Result<(), TrainError> {
         let node = self.job.node()?;
-        if self.rhythm.skip_nonfinite {
+        if self.course.skip_nonfinite {
             let state = self.job.state_mut()?;
             state.skipped += 1;
             let skipped = scalar(state.skipped);
@@ -341,12 +295,13 @@ impl<'a> Trainer<'a> {
         let rate = meter.tokens as f64 / busy.max(f64::MIN_POSITIVE);
         let mean = |time: Duration| -> Scalar { (time.as_secs_f64() / meter.steps.max(1) as f64).into() };
         let (loss, norm) = step.seen.unwrap_or((f64::NAN, f64::NAN));
+        let counted = format!("train/{}", self.unit);
         let mut fields: Vec<(&str, Scalar)> = vec![
             ("train/loss", loss.into()),
             ("train/learning_rate", step.rate.into()),
             ("train/grad_norm", norm.into()),
             ("train/step", scalar(step.number)),
-            ("train/tokens", scalar(self.job.state()?.tokens)),
+            (counted.as_str(), scalar(self.job.state()?.tokens)),
             ("train/rate", rate.into()),
             ("time/data", mean(meter.data)),
             ("time/compute", mean(meter.compute)),
@@ -357,18 +312,21 @@ impl<'a> Trainer<'a> {
             fields.push(("memory/peak_bytes", peak.into()));
         }
         self.record(&node, &fields);
-        let left = self.rhythm.steps.saturating_sub(step.number) as f64;
+        let left = self.course.steps.saturating_sub(step.number) as f64;
         let left = left * self.began.elapsed().as_secs_f64() / self.updates.max(1) as f64;
         let skipped = self.job.state()?.skipped;
-        self.tools.progress.event(&Event::Step {
-            node: &node,
-            step: step.number,
-            steps: self.rhythm.steps,
-            loss,
-            rate,
-            skipped,
-            left: Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX),
-        });
+        if self.course.verbose {
+            self.tools.progress.event(&Event::Step {
+                node: &node,
+                step: step.number,
+                steps: self.course.steps,
+                loss,
+                rate,
+                unit: self.unit,
+                skipped,
+                left: Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX),
+            });
+        }
         self.meter.record += begin.elapsed();
         Ok(())
     }
@@ -385,12 +343,19 @@ impl<'a> Trainer<'a> {
             given_up = is_stopping(stop, deadline);
             !given_up
         });
-        let loss = self.job.state()?.learner.evaluate(&mut batches);
+        let figures = self.job.state()?.learner.evaluate(&mut batches);
         if given_up {
             return Ok(false);
         }
-        self.record(&node, &[(VALIDATION, loss.into())]);
-        self.tools.progress.event(&Event::Validation { node: &node, step, loss });
+        let fields: Vec<(String, Scalar)> =
+            figures.iter().map(|(name, value)| (format!("val/{name}"), (*value).into())).collect();
+        let fields: Vec<(&str, Scalar)> =
+            fields.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        self.record(&node, &fields);
+        let loss = figures.first().map_or(f64::NAN, |(_, loss)| *loss);
+        if self.course.verbose {
+            self.tools.progress.event(&Event::Validation { node: &node, step, loss });
+        }
         Ok(true)
     }
 
@@ -398,7 +363,7 @@ impl<'a> Trainer<'a> {
     /// it: launches that are too short for it would all end here, and the run would never get on.
     fn catch_up(&mut self) -> Result<bool, TrainError> {
         let step = self.job.state()?.step;
-        if step == 0 || !due(step, self.rhythm.eval_every) {
+        if step == 0 || !due(step, self.course.eval_every) {
             return Ok(true);
         }
         let node = self.job.node()?;
@@ -419,19 +384,19 @@ impl<'a> Trainer<'a> {
                 step: state.step,
                 tokens: state.tokens,
                 skipped: state.skipped,
-                schedule: ScheduleState { learning_rate: self.schedule.rate(state.step) },
+                schedule: ScheduleState { learning_rate: self.course.schedule.rate(state.step) },
                 loader: LoaderState {
                     offset: state.offset,
                     position: state.offset + seq,
-                    fingerprint: self.tools.fingerprint.clone(),
+                    fingerprint: self.tools.data.fingerprint().clone(),
                     changed_data_allowed: state.changed_data,
                 },
                 scaler: None,
                 optimizer: std::collections::BTreeMap::new(),
             },
-            seed: self.rhythm.seed,
+            seed: self.course.seed,
             config: self.tools.settings.to_toml(),
-            tokenizer: self.tools.data.vocabulary_arc(),
+            tokenizer: self.tools.data.vocabulary().cloned(),
             job: Arc::clone(&self.tools.job_file),
         };
         self.tools.progress.event(&Event::Saving { node: &node, step: state.step });
@@ -453,7 +418,7 @@ impl<'a> Trainer<'a> {
         self.tools.progress.event(&Event::Started {
             node: &node,
             done: state.step,
-            steps: self.rhythm.steps,
+            steps: self.course.steps,
             parameters: state.learner.size(),
             device: &self.tools.job_file.device,
         });
@@ -462,8 +427,8 @@ impl<'a> Trainer<'a> {
 
     /// Says that no step of the run is one that validates, where it was meant to.
     fn tell_unvalidated(&mut self) -> Result<(), TrainError> {
-        let Some(every) = self.rhythm.eval_every else { return Ok(()) };
-        let (done, last) = (self.job.state()?.step, self.rhythm.steps);
+        let Some(every) = self.course.eval_every else { return Ok(()) };
+        let (done, last) = (self.job.state()?.step, self.course.steps);
         if done < last && last / every == done / every {
             let notice = format!(
                 "nothing will be validated: no step of this run is a multiple of `eval_every`, which is {every}, and \

@@ -46,12 +46,14 @@ pub(crate) fn run(args: &PlanArgs, context: &Context) -> Result<(), CliError> {
             })))?;
         }
         Shape::Table => {
+            let rows = plan.runs.iter().any(|run| run.description.estimate.rows.is_some());
+            let counted = if rows { "rows" } else { "tokens" };
             let mut grid = Grid::new([
                 "configuration",
                 "member",
                 "model",
                 "steps",
-                "tokens",
+                counted,
                 "parameters",
                 "weights",
                 "products",
@@ -63,7 +65,7 @@ pub(crate) fn run(args: &PlanArgs, context: &Context) -> Result<(), CliError> {
                     Value::Text(run.job.member.clone()),
                     Value::from(state(run.state)),
                     Value::Count(estimate.steps),
-                    Value::Count(estimate.tokens),
+                    Value::Count(estimate.tokens.or(estimate.rows).unwrap_or_default()),
                     Value::Count(estimate.parameters),
                     Value::Text(number::bytes(estimate.weight_bytes)),
                     Value::text((!products.is_empty()).then(|| there(products))),

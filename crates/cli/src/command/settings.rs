@@ -2,7 +2,7 @@
 //! trained with, for `waycairn show`.
 
 use waycairn_store::{NodeView, ObjectReader};
-use waycairn_train::{Key, Schema, Settings, Value as Setting, recorded_config};
+use waycairn_train::{Key, Settings, Value as Setting, recorded_config};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -16,9 +16,9 @@ use crate::value::Value;
 pub(super) fn recorded(view: &NodeView, reader: &ObjectReader, context: &Context) -> Option<Settings> {
     let (config, text) = recorded_config(reader, &view.node)?;
     let known = context.experiments.describe();
-    let read = known.into_iter().find_map(|experiment| {
-        Settings::defaults(Schema::new(experiment.keys)).with_toml(&text, "the settings").ok()
-    });
+    let read = known
+        .into_iter()
+        .find_map(|experiment| Settings::defaults(experiment.schema).with_toml(&text, "the settings").ok());
     if read.is_none() {
         tracing::debug!(file = %config.display(), "no experiment of this program has these settings");
     }
@@ -76,6 +76,7 @@ pub(super) fn plain(setting: &Setting) -> Value {
         Setting::Switch(value) => Value::Bool(*value),
         Setting::Text(value) => Value::from(value.as_str()),
         Setting::Pair(pair) => Value::List(pair.iter().map(|number| Value::Float(*number)).collect()),
+        Setting::Json(value) => Value::from(value.clone()),
         Setting::Off => Value::from(waycairn_train::OFF),
     }
 }

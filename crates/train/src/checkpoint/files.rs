@@ -10,12 +10,12 @@ pub(crate) const STATE: &str = "state.json";
 pub(crate) const RNG: &str = "rng.npy";
 /// Resolved settings.
 pub(crate) const CONFIG: &str = "config.toml";
-/// The vocabulary.
+/// The vocabulary; a run on rows of numbers has none.
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 /// Who trained it, where, with what.
 pub(crate) const JOB: &str = "job.json";
 /// Size and digest of every other file; written last.
 pub(crate) const MANIFEST: &str = "manifest.json";
 
-/// Every file that a manifest lists.
-pub(crate) const LISTED: [&str; 7] = [CONFIG, JOB, MODEL, OPTIMIZER, RNG, STATE, TOKENIZER];
+/// Every file that a manifest lists, besides the vocabulary where there is one.
+pub(crate) const LISTED: [&str; 6] = [CONFIG, JOB, MODEL, OPTIMIZER, RNG, STATE];

@@ -13,7 +13,7 @@ use super::files::{CONFIG, JOB, LISTED, MANIFEST, MODEL, OPTIMIZER, RNG, STATE, 
 use super::job::{self, JobFile};
 use super::manifest::{self, FileEntry, Manifest};
 use super::state::{self, State};
-use crate::data::Vocabulary;
+use crate::data::{Fingerprint, Vocabulary};
 
 /// How far the files are compared with the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) struct Checkpoint {
     manifest: Manifest,
     state: State,
     job: JobFile,
-    vocabulary: Vocabulary,
+    vocabulary: Option<Vocabulary>,
     config: String,
     /// Keeps it from being withdrawn.
     hold: Option<SharedLock>,
@@ -57,11 +57,16 @@ impl Checkpoint {
         }
         let state: State = json(&folder.join(STATE))?;
         version(&folder.join(STATE), state.version, state::VERSION)?;
+        let of_text = matches!(state.loader.fingerprint, Fingerprint::Text(_));
+        if of_text && !manifest.files.contains_key(TOKENIZER) {
+            let what = format!("it does not list `{TOKENIZER}`");
+            return Err(CheckpointError::malformed(&folder.join(MANIFEST), what));
+        }
         let job: JobFile = json(&folder.join(JOB))?;
         version(&folder.join(JOB), job.version, job::VERSION)?;
         let checkpoint = Self {
             config: text(&folder.join(CONFIG))?,
-            vocabulary: json(&folder.join(TOKENIZER))?,
+            vocabulary: of_text.then(|| json(&folder.join(TOKENIZER))).transpose()?,
             folder: folder.to_owned(),
             manifest,
             state,
@@ -124,8 +129,14 @@ impl Checkpoint {
         &self.job
     }
 
-    pub(crate) fn vocabulary(&self) -> &Vocabulary {
-        &self.vocabulary
+    /// The vocabulary; none for a run on rows of numbers.
+    pub(crate) fn vocabulary(&self) -> Option<&Vocabulary> {
+        self.vocabulary.as_ref()
+    }
+
+    /// The number of tokens that its model knows; 0 without a vocabulary.
+    pub(crate) fn tokens(&self) -> usize {
+        self.vocabulary.as_ref().map_or(0, Vocabulary::len)
     }
 
     /// The text of `config.toml`.
@@ -180,7 +191,8 @@ fn read_manifest(folder: &Path) -> Result<Manifest, CheckpointError> {
         return Err(CheckpointError::malformed(&path, format!("it does not list `{name}`")));
     }
     // A name with a separator could lead out of the folder.
-    if let Some(name) = manifest.files.keys().find(|name| !LISTED.contains(&name.as_str())) {
+    let known = |name: &str| LISTED.contains(&name) || name == TOKENIZER;
+    if let Some(name) = manifest.files.keys().find(|name| !known(name)) {
         let what = format!("it lists `{name}`, which is no file of a checkpoint");
         return Err(CheckpointError::malformed(&path, what));
     }

@@ -26,7 +26,7 @@ pub(crate) struct Contents {
     pub(crate) state: State,
     pub(crate) seed: u64,
     pub(crate) config: String,
-    pub(crate) tokenizer: std::sync::Arc<Vocabulary>,
+    pub(crate) tokenizer: Option<std::sync::Arc<Vocabulary>>,
     pub(crate) job: std::sync::Arc<JobFile>,
 }
 
@@ -59,7 +59,9 @@ pub(crate) fn write(folder: &Path, contents: Contents) -> Result<Written, Checkp
     writer.json(STATE, &state)?;
     writer.file(RNG, |into| rng(into, contents.seed, state.step))?;
     writer.file(CONFIG, |into| into.write_all(contents.config.as_bytes()))?;
-    writer.json(TOKENIZER, contents.tokenizer.as_ref())?;
+    if let Some(tokenizer) = &contents.tokenizer {
+        writer.json(TOKENIZER, tokenizer.as_ref())?;
+    }
     writer.json(JOB, contents.job.as_ref())?;
     let bytes = writer.files.values().map(|entry| entry.bytes).sum();
     let manifest = Manifest { version: manifest::VERSION, node, files: std::mem::take(&mut writer.files) };

@@ -22,6 +22,154 @@ pub struct Batch {
     pub weights: Option<Vec<f32>>,
 }
 
+/// One column of rows of numbers: so many values a row, as host array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// Values of one row; 0 for a column of single values, which has one axis.
+    pub width: usize,
+    /// The values, row by row.
+    pub values: Vec<f32>,
+}
+
+impl Column {
+    /// Values of one row in memory.
+    fn stride(&self) -> usize {
+        self.width.max(1)
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.values.len() / self.stride()
+    }
+
+    /// The shape of so many of its rows.
+    #[must_use]
+    pub fn shape(&self, rows: usize) -> Vec<usize> {
+        if self.width == 0 { vec![rows] } else { vec![rows, self.width] }
+    }
+
+    /// Some of its rows, in the order of `rows`.
+    pub(crate) fn gather(&self, rows: &[u32]) -> Self {
+        let stride = self.stride();
+        let mut values = Vec::with_capacity(rows.len() * stride);
+        for row in rows {
+            values.extend_from_slice(&self.values[*row as usize * stride..][..stride]);
+        }
+        Self { name: self.name, width: self.width, values }
+    }
+
+    /// The rows of a range.
+    pub(crate) fn range(&self, rows: std::ops::Range<usize>) -> Self {
+        let stride = self.stride();
+        let values = self.values[rows.start * stride..rows.end * stride].to_vec();
+        Self { name: self.name, width: self.width, values }
+    }
+}
+
+/// Some rows of numbers: those of a step, or some that are only evaluated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowBatch {
+    /// Offset of the run in its data stream, plus seq.
+    pub position: u64,
+    /// Number of rows.
+    pub rows: usize,
+    /// The columns.
+    pub columns: Vec<Column>,
+}
+
+impl RowBatch {
+    /// Returns a column by its name.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+}
+
+/// The batch of any experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum AnyBatch {
+    Tokens(Batch),
+    Rows(RowBatch),
+}
+
+impl AnyBatch {
+    /// The batch of a text.
+    #[cfg(test)]
+    #[expect(clippy::panic, reason = "tests")]
+    pub(crate) fn of_text(&self) -> &Batch {
+        match self {
+            Self::Tokens(batch) => batch,
+            Self::Rows(_) => panic!("rows"),
+        }
+    }
+
+    pub(crate) fn position(&self) -> u64 {
+        match self {
+            Self::Tokens(batch) => batch.position,
+            Self::Rows(batch) => batch.position,
+        }
+    }
+
+    /// Number of targets or rows that count.
+    pub(crate) fn counted(&self) -> u64 {
+        match self {
+            Self::Tokens(batch) => batch.counted(),
+            Self::Rows(batch) => batch.rows as u64,
+        }
+    }
+
+    /// Returns the `index`-th of `parts` groups of rows; equal ones but for the last of rows of numbers, which ends with
+    /// the rows.
+    pub(crate) fn micro(&self, index: usize, parts: usize) -> Self {
+        match self {
+            Self::Tokens(batch) => Self::Tokens(batch.micro(index, parts)),
+            Self::Rows(batch) => {
+                let share = batch.rows.div_ceil(parts.max(1));
+                let range = (index * share).min(batch.rows)..((index + 1) * share).min(batch.rows);
+                Self::Rows(RowBatch {
+                    position: batch.position,
+                    rows: range.len(),
+                    columns: batch.columns.iter().map(|column| column.range(range.clone())).collect(),
+                })
+            }
+        }
+    }
+
+    /// Returns the arrays under their names.
+    pub(crate) fn tensors(&self) -> Vec<HostTensor> {
+        match self {
+            Self::Tokens(batch) => batch.tensors(),
+            Self::Rows(batch) => batch
+                .columns
+                .iter()
+                .map(|column| HostTensor {
+                    name: column.name.to_owned(),
+                    dtype: "F32",
+                    shape: column.shape(batch.rows),
+                    bytes: column.values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+                })
+                .collect(),
+        }
+    }
+
+    /// Returns the digest of the batch, recorded as `data/batch_sha256`.
+    pub(crate) fn sha256(&self) -> Digest {
+        digest_of(&self.tensors())
+    }
+}
+
+/// The digest of host arrays.
+fn digest_of(tensors: &[HostTensor]) -> Digest {
+    digest_tensors(
+        tensors.iter().map(|tensor| {
+            (tensor.name.as_str(), tensor.dtype, tensor.shape.as_slice(), tensor.bytes.as_slice())
+        }),
+    )
+}
+
 /// The little-endian bytes of one named array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostTensor {
@@ -85,9 +233,7 @@ impl Batch {
     /// Returns the digest of the batch, recorded as `data/batch_sha256`.
     #[must_use]
     pub fn sha256(&self) -> Digest {
-        digest_tensors(self.tensors().iter().map(|tensor| {
-            (tensor.name.as_str(), tensor.dtype, tensor.shape.as_slice(), tensor.bytes.as_slice())
-        }))
+        digest_of(&self.tensors())
     }
 }
 

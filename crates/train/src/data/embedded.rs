@@ -19,6 +19,7 @@ pub(crate) const EMBEDDED: &str = concat!(
     include_str!("../checkpoint/state.rs"),
     include_str!("../checkpoint/tensors.rs"),
     include_str!("../checkpoint/write.rs"),
+    include_str!("../course.rs"),
     include_str!("batch.rs"),
     include_str!("error.rs"),
     include_str!("fingerprint.rs"),
@@ -26,6 +27,8 @@ pub(crate) const EMBEDDED: &str = concat!(
     include_str!("mod.rs"),
     include_str!("order.rs"),
     include_str!("plan.rs"),
+    include_str!("rows.rs"),
+    include_str!("stream.rs"),
     include_str!("text.rs"),
     include_str!("vocabulary.rs"),
     include_str!("../describe.rs"),
@@ -38,16 +41,20 @@ pub(crate) const EMBEDDED: &str = concat!(
     include_str!("../generator.rs"),
     include_str!("../gpt/mod.rs"),
     include_str!("../gpt/model.rs"),
+    include_str!("../history.rs"),
     include_str!("../hold.rs"),
     include_str!("../identity.rs"),
     include_str!("../inspect.rs"),
     include_str!("../job.rs"),
     include_str!("../known.rs"),
+    include_str!("../language.rs"),
     include_str!("../launch.rs"),
     include_str!("../learner.rs"),
     include_str!("../lib.rs"),
     include_str!("../memory.rs"),
     include_str!("../moments.rs"),
+    include_str!("../nre/mod.rs"),
+    include_str!("../nre/model.rs"),
     include_str!("../optimizer.rs"),
     include_str!("../origin.rs"),
     include_str!("../past.rs"),
@@ -56,6 +63,7 @@ pub(crate) const EMBEDDED: &str = concat!(
     include_str!("../request.rs"),
     include_str!("../restore.rs"),
     include_str!("../retention.rs"),
+    include_str!("../row_experiment.rs"),
     include_str!("../run.rs"),
     include_str!("../sample.rs"),
     include_str!("../saver.rs"),
@@ -89,7 +97,7 @@ mod tests {
         }
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut sources = 0;
-        for inside in ["", "checkpoint", "data", "gpt"] {
+        for inside in ["", "checkpoint", "data", "gpt", "nre"] {
             for entry in std::fs::read_dir(folder.join(inside)).unwrap() {
                 let path = entry.unwrap().path();
                 let own = path.ends_with("data/embedded.rs");

@@ -70,6 +70,14 @@ pub enum DataError {
         /// Field, then what the checkpoint has, then what is there now.
         differences: Vec<String>,
     },
+    /// An experiment drew rows that cannot be trained on.
+    #[error("the experiment `{experiment}` drew rows that cannot be used: {what}")]
+    Rows {
+        /// The experiment.
+        experiment: String,
+        /// What is wrong with them.
+        what: String,
+    },
     /// The vocabulary has no canonical text.
     #[error("the vocabulary has no canonical text")]
     Vocabulary(#[source] serde_json::Error),
@@ -123,7 +131,7 @@ impl DataError {
             Self::Changed { .. } => {
                 "put the old data back, or go on with the new data with `--allow-changed-data`".to_owned()
             }
-            Self::Vocabulary(_) => return None,
+            Self::Vocabulary(_) | Self::Rows { .. } => return None,
         };
         Some(text)
     }

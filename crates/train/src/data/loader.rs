@@ -4,10 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waycairn_dag::ClockView;
 
-use super::batch::Batch;
-use super::fingerprint::Fingerprint;
-use super::plan::{TrainPlan, gather};
-use super::text::{Split, TextData};
+use super::batch::AnyBatch;
+use super::stream::Data;
 
 /// Gives the batch of the node that a clock shows.
 ///
@@ -17,54 +15,40 @@ use super::text::{Split, TextData};
 /// offset.
 #[derive(Debug)]
 pub(crate) struct Loader {
-    data: Arc<TextData>,
-    plan: TrainPlan,
-    context: u64,
+    data: Arc<dyn Data>,
     offset: u64,
     view: ClockView,
-    last: Mutex<Option<Arc<Batch>>>,
+    last: Mutex<Option<Arc<AnyBatch>>>,
 }
 
 impl Loader {
-    /// Follows `view` through the stream that `fingerprint` describes.
-    pub(crate) fn new(data: Arc<TextData>, fingerprint: &Fingerprint, offset: u64, view: ClockView) -> Self {
-        Self {
-            data,
-            plan: TrainPlan::new(fingerprint),
-            context: fingerprint.context,
-            offset,
-            view,
-            last: Mutex::new(None),
-        }
+    /// Follows `view` through a stream.
+    pub(crate) fn new(data: Arc<dyn Data>, offset: u64, view: ClockView) -> Self {
+        Self { data, offset, view, last: Mutex::new(None) }
     }
 
     /// Returns the batch of the live node.
-    pub(crate) fn batch(&self) -> Arc<Batch> {
+    pub(crate) fn batch(&self) -> Arc<AnyBatch> {
         self.batch_at(self.view.seq())
     }
 
     /// Returns the batch of any node of the run; the stream does not move.
-    pub(crate) fn batch_at(&self, seq: u64) -> Arc<Batch> {
+    pub(crate) fn batch_at(&self, seq: u64) -> Arc<AnyBatch> {
         let position = self.offset.wrapping_add(seq);
         let mut last = self.last();
         match last.as_ref() {
-            Some(batch) if batch.position == position => Arc::clone(batch),
+            Some(batch) if batch.position() == position => Arc::clone(batch),
             _ => {
                 // Its memory first: a batch may be as large as memory allows.
                 *last = None;
-                let batch = Arc::new(self.at(position));
+                let batch = Arc::new(self.data.batch(position));
                 *last = Some(Arc::clone(&batch));
                 batch
             }
         }
     }
 
-    fn at(&self, position: u64) -> Batch {
-        let windows = self.plan.windows(position);
-        gather(&self.data, Split::Train, position, &windows, self.context)
-    }
-
-    fn last(&self) -> MutexGuard<'_, Option<Arc<Batch>>> {
+    fn last(&self) -> MutexGuard<'_, Option<Arc<AnyBatch>>> {
         // A batch is built before it is stored, so a poisoned lock still holds a whole one.
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::batch::Batch;
-use super::fingerprint::Fingerprint;
+use super::fingerprint::TextFingerprint;
 use super::order::{Examples, Order};
 use super::text::{Split, TextData};
 
@@ -26,7 +26,7 @@ pub(crate) struct Window {
 
 impl TrainPlan {
     /// Plans over the training part of a text that holds at least one example.
-    pub(crate) fn new(fingerprint: &Fingerprint) -> Self {
+    pub(crate) fn new(fingerprint: &TextFingerprint) -> Self {
         let tokens = fingerprint.train_tokens;
         let context = fingerprint.context;
         let (order, windows) = if fingerprint.order == "random" {

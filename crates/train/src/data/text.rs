@@ -154,8 +154,8 @@ impl TextData {
     }
 
     /// Returns the vocabulary, shared.
-    pub(crate) fn vocabulary_arc(&self) -> Arc<Vocabulary> {
-        Arc::clone(&self.vocabulary)
+    pub(crate) fn shared_vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.vocabulary
     }
 
     /// Returns the digest of the text's bytes.

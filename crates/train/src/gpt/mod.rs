@@ -176,6 +176,7 @@ impl Experiment for Gpt {
             // A block keeps its input, qkv, attention's output and the perceptron's hidden values, and for each
             // earlier token a probability a head.
             activations_per_token: layers * (9.0 * width + heads * context) + vocabulary,
+            data: 0.0,
             settings: vec!["model.layers", "model.heads", "model.width"],
         })
     }

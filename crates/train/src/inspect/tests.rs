@@ -72,7 +72,7 @@ fn a_past_node_runs_its_model_and_shows_its_settings() {
         let batch = host.batch().unwrap();
         let logits = host.forward(&batch).unwrap();
         assert_eq!(logits[0].name(), "logits");
-        let vocabulary = host.checkpoint.vocabulary().len();
+        let vocabulary = host.checkpoint.tokens();
         assert_eq!(logits[0].view().shape(), [3, 8, vocabulary]);
         // No randomness, so twice the same.
         assert_eq!(host.forward(&batch).unwrap(), logits);
@@ -86,7 +86,9 @@ fn a_past_node_runs_its_model_and_shows_its_settings() {
         let numbers: Vec<i32> = tokens.iter().map(|token| *token as i32).collect();
         let model = host.model().unwrap();
         assert_eq!(model.rows, 3);
-        let at_once: Vec<f32> = model.learner.forward(&numbers, rows, 8).values().collect();
+        let elements = crate::function::Elements::Tokens(&numbers);
+        let given = crate::function::Given { name: "tokens", shape: vec![rows, 8], elements };
+        let at_once: Vec<f32> = model.learner.forward(&[given]).unwrap()[0].values().collect();
         assert_eq!(found[0].view().as_f32().unwrap(), at_once, "on the CPU bit for bit");
 
         let wide = OwnedTensor::from_i64("tokens", vec![1, 9], &[0; 9]).unwrap();
@@ -130,7 +132,7 @@ fn the_loss_of_each_token_has_the_mean_that_training_recorded() {
 
             // Each of them from the logits, by the definition.
             let logits = host.forward(&inputs).unwrap();
-            let vocabulary = host.checkpoint.vocabulary().len();
+            let vocabulary = host.checkpoint.tokens();
             let rows = logits[0].view().as_f32().unwrap().chunks_exact(vocabulary);
             let targets = inputs.iter().find(|input| input.name() == "targets").unwrap();
             for ((row, target), loss) in rows.zip(targets.view().iter_f64().unwrap()).zip(losses) {
@@ -152,7 +154,7 @@ fn the_head_decodes_any_stream_with_the_weights_of_the_node() {
         let stream: Vec<f32> = (0..count).map(|index| (index as f32 * 0.7).sin() * 3.0).collect();
         let input = OwnedTensor::from_f32("stream", vec![rows, time, width], &stream).unwrap();
         let found = host.call("head", std::slice::from_ref(&input)).unwrap();
-        let vocabulary = host.checkpoint.vocabulary().len();
+        let vocabulary = host.checkpoint.tokens();
         assert_eq!((found[0].name(), found[0].view().shape()), ("logits", &[rows, time, vocabulary][..]));
         assert_eq!(host.call("head", &[input]).unwrap(), found, "equal inputs give equal bits");
 

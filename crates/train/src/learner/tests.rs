@@ -8,7 +8,8 @@ use waycairn_durable::Digest;
 
 use super::*;
 use crate::checkpoint::{Checkpoint, Contents, Depth, JobFile, LoaderState, State, write};
-use crate::data::{Fingerprint, Loader, Reading, Source, Split, TextData};
+use crate::data::{Fingerprint, Loader, Reading, Source, Split, TextData, TextFingerprint, TextStream};
+use crate::language::Language;
 use crate::schedule::Schedule;
 use crate::settings::Schema;
 use crate::{Experiment, Gpt};
@@ -16,7 +17,7 @@ use crate::{Experiment, Gpt};
 struct Rig {
     settings: Settings,
     data: Arc<TextData>,
-    fingerprint: Fingerprint,
+    fingerprint: TextFingerprint,
     schedule: Schedule,
 }
 
@@ -36,7 +37,7 @@ fn rig() -> Rig {
         settings.set(path, value).unwrap();
     }
     let data = TextData::open(&Source::Embedded, Reading::OwnCharacters, 0.9).unwrap();
-    let fingerprint = Fingerprint {
+    let fingerprint = TextFingerprint {
         bytes: data.byte_len(),
         content_sha256: data.sha256(),
         tokenizer_sha256: data.vocabulary().digest().unwrap(),
@@ -52,15 +53,20 @@ fn rig() -> Rig {
 }
 
 impl Rig {
-    fn learner(&self) -> Held<Gpt> {
+    fn learner(&self) -> Held<Language<Gpt>> {
         let vocabulary = self.data.vocabulary().len();
-        Held::new(Arc::new(Gpt), &self.settings, vocabulary, &Device::flex()).unwrap()
+        Held::new(Language(Arc::new(Gpt)), &self.settings, vocabulary, &Device::flex()).unwrap()
+    }
+
+    fn loader(&self, view: waycairn_dag::ClockView) -> Loader {
+        let stream = TextStream::new(Arc::clone(&self.data), self.fingerprint.clone(), 0);
+        Loader::new(Arc::new(stream), 0, view)
     }
 
     /// Does step `step` and returns the bits of loss and gradient norm.
-    fn step(&self, learner: &mut Held<Gpt>, step: u64) -> (u64, u64) {
+    fn step(&self, learner: &mut Held<Language<Gpt>>, step: u64) -> (u64, u64) {
         let clock = Clock::new(Node::new("run", "949e88", step - 1).unwrap());
-        let loader = Loader::new(Arc::clone(&self.data), &self.fingerprint, 0, clock.view());
+        let loader = self.loader(clock.view());
         let batch = loader.batch();
         for micro in 0..2 {
             let draw = Draw { seed: 1337, step, micro: micro as u64 };
@@ -83,7 +89,7 @@ impl Rig {
             loader: LoaderState {
                 offset: 0,
                 position: step,
-                fingerprint: self.fingerprint.clone(),
+                fingerprint: Fingerprint::Text(self.fingerprint.clone()),
                 changed_data_allowed: false,
             },
             scaler: None,
@@ -104,20 +110,20 @@ impl Rig {
             threads: 1,
             cpu_features: Vec::new(),
             packages: BTreeMap::new(),
-            data: self.fingerprint.clone(),
+            data: Fingerprint::Text(self.fingerprint.clone()),
         };
         let contents = Contents {
             snapshot,
             state,
             seed: 1337,
             config: self.settings.to_toml(),
-            tokenizer: Arc::new(self.data.vocabulary().clone()),
+            tokenizer: Some(Arc::new(self.data.vocabulary().clone())),
             job: Arc::new(job),
         };
         write(folder, contents).unwrap().model_sha256
     }
 
-    fn load(&self, folder: &Path) -> (Held<Gpt>, Result<Mismatch, MomentsError>) {
+    fn load(&self, folder: &Path) -> (Held<Language<Gpt>>, Result<Mismatch, MomentsError>) {
         let checkpoint = Checkpoint::open(folder, Depth::Whole).unwrap();
         let (weights, optimizer) = (checkpoint.model().unwrap(), checkpoint.optimizer().unwrap());
         let mut learner = self.learner();
@@ -131,7 +137,7 @@ impl Rig {
     }
 }
 
-fn sha256(learner: &Held<Gpt>) -> Digest {
+fn sha256(learner: &Held<Language<Gpt>>) -> Digest {
     weights::digest(&weights::weights(&learner.model)).unwrap()
 }
 
@@ -201,7 +207,7 @@ fn train_4_a_parameter_without_moments_is_an_error_unless_partial() {
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let other = rig.learner();
     let together = |partial| {
-        let fresh = optimizer::build(&rig.settings, &other.parameters).unwrap();
+        let fresh = optimizer::build(&other.rule, &other.parameters);
         put_together(fresh, &other.parameters, &file, &moments.scalars, partial)
     };
     let error = together(false).err().unwrap();
@@ -221,7 +227,7 @@ fn train_4_a_parameter_without_its_step_count_is_an_error_unless_partial() {
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let other = rig.learner();
     let together = |partial, scalars: &BTreeMap<String, SavedScalar>| {
-        let fresh = optimizer::build(&rig.settings, &other.parameters).unwrap();
+        let fresh = optimizer::build(&other.rule, &other.parameters);
         put_together(fresh, &other.parameters, &file, scalars, partial)
     };
     together(false, &moments.scalars).unwrap();
@@ -273,13 +279,7 @@ fn clipping_scales_to_the_limit() {
     let rig = rig();
     let mut learner = rig.learner();
     learner.accumulate(
-        &Loader::new(
-            Arc::clone(&rig.data),
-            &rig.fingerprint,
-            0,
-            Clock::new(Node::new("run", "949e88", 0).unwrap()).view(),
-        )
-        .batch(),
+        &rig.loader(Clock::new(Node::new("run", "949e88", 0).unwrap()).view()).batch(),
         1.0,
         Draw { seed: 1, step: 1, micro: 0 },
     );
@@ -298,7 +298,9 @@ fn sampling_with_a_cache_gives_the_logits_of_the_whole_forward_pass() {
     let learner = rig.learner();
     let tokens: Vec<u32> = (0..10).map(|index| index * 3 % 50).collect();
     let numbers: Vec<i32> = tokens.iter().map(|token| *token as i32).collect();
-    let answer = learner.forward(&numbers, 1, 10);
+    let given =
+        Given { name: "tokens", shape: vec![1, 10], elements: crate::function::Elements::Tokens(&numbers) };
+    let answer = learner.forward(&[given]).unwrap().remove(0);
     let (shape, logits): (_, Vec<f32>) = (answer.shape.clone(), answer.values().collect());
     let vocabulary = shape[2];
     let mut cache = KeyValueCache::default();

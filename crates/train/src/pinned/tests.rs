@@ -5,7 +5,7 @@
 //! are recorded would no longer compare. Where that is meant, the version in the digested text changes with it
 //! (`waycairn order 1`), and `docs/format.md` says so.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use waycairn_durable::Digest;
 use waycairn_store::ObjectReader;
 
 use crate::checkpoint::{Checkpoint, Depth};
-use crate::data::{Batch, Fingerprint, TrainPlan, Vocabulary, digest_tensors};
+use crate::data::{Batch, Fingerprint, TextFingerprint, TrainPlan, Vocabulary, digest_tensors};
 use crate::experiment::{Experiment as _, Initial};
 use crate::generator::{self, Stream};
 use crate::identity::{NO_BASE, RunKey};
@@ -95,8 +95,8 @@ fn the_name_of_a_lock_file_is_pinned() {
     );
 }
 
-fn fingerprint(order: &str) -> Fingerprint {
-    Fingerprint {
+fn fingerprint(order: &str) -> TextFingerprint {
+    TextFingerprint {
         bytes: 101,
         content_sha256: Digest::of(b"content"),
         tokenizer_sha256: Digest::of(b"tokenizer"),
@@ -213,8 +213,9 @@ fn the_weights_and_texts_of_the_first_sample_have_the_digests_that_it_recorded()
             let recorded = reader.node(&node).unwrap().unwrap().fields.remove("model/sha256");
             assert_eq!(recorded, Some(digest.to_string().into()), "{node}");
             let saved = &checkpoint.state().loader.fingerprint;
+            let Fingerprint::Text(saved) = saved else { panic!("a text") };
             assert_eq!(saved.content_sha256, content, "{node}");
-            assert_eq!(saved.tokenizer_sha256, checkpoint.vocabulary().digest().unwrap(), "{node}");
+            assert_eq!(saved.tokenizer_sha256, checkpoint.vocabulary().unwrap().digest().unwrap(), "{node}");
             compared += 1;
         }
     }

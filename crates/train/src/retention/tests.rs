@@ -3,7 +3,7 @@ use crate::schema::Value;
 
 fn rules(last: Option<u64>, every: Option<u64>, best: Option<&str>) -> Retention {
     let best = best.map(|text| Best::of(&Value::Text(text.to_owned())).unwrap());
-    Retention { last, every, best }
+    Retention { last, every, best, earliest: false }
 }
 
 /// Checkpoints at these positions, each with step = seq + 1.

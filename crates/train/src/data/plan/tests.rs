@@ -7,8 +7,8 @@ use waycairn_durable::Digest;
 
 use super::*;
 
-fn fingerprint(tokens: u64, order: &str, context: u64, batch: (u64, u64), seed: u64) -> Fingerprint {
-    Fingerprint {
+fn fingerprint(tokens: u64, order: &str, context: u64, batch: (u64, u64), seed: u64) -> TextFingerprint {
+    TextFingerprint {
         bytes: tokens,
         content_sha256: Digest::of(b"content"),
         tokenizer_sha256: Digest::of(b"tokenizer"),
@@ -78,11 +78,11 @@ fn f25_what_changes_the_order_is_recorded_and_a_replay_with_another_value_is_ref
     use crate::data::Whole;
 
     let base = fingerprint(5_000, "shuffled", 16, (4, 2), 7);
-    let stream = |fingerprint: &Fingerprint| {
+    let stream = |fingerprint: &TextFingerprint| {
         let plan = TrainPlan::new(fingerprint);
         (0..20).map(|position| plan.windows(position)).collect::<Vec<_>>()
     };
-    let change = |change: &dyn Fn(&mut Fingerprint)| {
+    let change = |change: &dyn Fn(&mut TextFingerprint)| {
         let mut changed = base.clone();
         change(&mut changed);
         changed

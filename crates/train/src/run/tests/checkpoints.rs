@@ -160,26 +160,26 @@ fn train_3_a_marked_checkpoint_is_never_overwritten() {
     let reader = ObjectReader::open(&root).unwrap();
     let gpt = shared(Gpt);
     let store = Arc::new(ObjectStore::open(&root, StoreOptions::default()).unwrap());
-    let mut saver = Saver::new(Arc::clone(&store), Retention::default());
+    let mut saver = Saver::new(Arc::clone(&store), crate::retention::Retention::default());
     // Saves at `here` once more, with the tensors of the checkpoint of `from`.
     let mut save = |from: &Node| {
         let checkpoint = restore::open(&reader, from, Depth::Whole).unwrap();
         let settings = base_settings(&checkpoint, &gpt).unwrap();
-        let vocabulary = checkpoint.vocabulary();
+        let vocabulary = checkpoint.vocabulary().unwrap();
         let compute = Compute::choose("cpu").unwrap();
         let mut learner = gpt.learner(&settings, vocabulary.len(), compute.device()).unwrap();
         restore::restore(&reader, from, &checkpoint, learner.as_mut(), Want::Everything).unwrap();
         let source = Source::parse(settings.text("data.source").unwrap());
         let data = TextData::open(&source, Reading::Given(vocabulary.clone()), 0.9).unwrap();
         let view = waycairn_dag::Clock::new(here.clone()).view();
-        let fingerprint = &checkpoint.state().loader.fingerprint;
-        let batch = Loader::new(Arc::new(data), fingerprint, 0, view).batch();
+        let stream = crate::language::stream(&settings, Arc::new(data)).unwrap();
+        let batch = Loader::new(Arc::new(stream), 0, view).batch();
         let contents = Contents {
             snapshot: learner.snapshot(),
             state: checkpoint.state().clone(),
             seed: 1337,
             config: settings.to_toml(),
-            tokenizer: Arc::new(vocabulary.clone()),
+            tokenizer: Some(Arc::new(vocabulary.clone())),
             job: Arc::new(checkpoint.job().clone()),
         };
         saver.save(here.clone(), batch, contents).unwrap();

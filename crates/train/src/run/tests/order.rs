@@ -210,10 +210,12 @@ fn training_case_05_the_batch_of_every_checkpoint_can_be_had_again() {
         assert_eq!((loader.offset, loader.position), (0, seq));
         let settings = base_settings(&checkpoint, &crate::experiment::shared(Gpt)).unwrap();
         let source = Source::parse(settings.text("data.source").unwrap());
-        let reading = Reading::Given(checkpoint.vocabulary().clone());
+        let reading = Reading::Given(checkpoint.vocabulary().unwrap().clone());
         let data = Arc::new(TextData::open(&source, reading, 0.9).unwrap());
         let clock = waycairn_dag::Clock::new(node.clone());
-        let again = crate::data::Loader::new(data, &loader.fingerprint, loader.offset, clock.view());
+        let stream = Arc::new(crate::language::stream(&settings, data).unwrap());
+        assert_eq!(crate::data::Data::fingerprint(stream.as_ref()), &loader.fingerprint);
+        let again = crate::data::Loader::new(stream, loader.offset, clock.view());
         let batch = again.batch();
         assert!(Arc::ptr_eq(&batch, &again.batch()));
         let text = batch.sha256().to_string();
