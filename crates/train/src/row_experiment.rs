@@ -20,6 +20,7 @@ use crate::experiment::{AnyExperiment, Cohort, Demand, Facts, Initial, KeyValueC
 use crate::function::{Answer, Function, Inputs, Signature};
 use crate::history;
 use crate::learner::{Core, Held, Learner};
+use crate::memory;
 use crate::retention::Retention;
 use crate::schedule::Schedule;
 use crate::schema::Key;
@@ -426,6 +427,8 @@ impl<E: RowExperiment> AnyExperiment for OfRows<E> {
     }
 
     fn open(&self, settings: &Settings, _: Option<&Vocabulary>) -> Result<Arc<dyn Data>, TrainError> {
+        // Before anything of the size of the data is asked for.
+        memory::check(self, settings, 0, memory::Use::Training)?;
         let (fingerprint, rows) = (self.fingerprint(settings)?, self.0.draw(settings)?);
         let course = self.0.course(settings)?;
         let counts = |columns: &[crate::data::Column]| -> Vec<usize> {

@@ -423,6 +423,7 @@ mod tests {
         let node = Node::new("it's", "0123456789abcdef", 19).unwrap();
         TrainReport {
             node: node.clone(),
+            selected: node.clone(),
             status,
             steps: 20,
             resumed_from: None,

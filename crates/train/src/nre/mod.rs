@@ -367,3 +367,186 @@ impl RowExperiment for Nre {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use burn::module::ModuleVisitor;
+    use burn::optim::GradientsParams;
+    use burn::tensor::{Device, TensorData};
+
+    use super::*;
+    use crate::settings::Schema;
+    use crate::weights::{parameters, weights};
+
+    fn settings(sets: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings::defaults(Schema::alone(Nre.keys()));
+        for (path, value) in sets {
+            settings.set(path, value).unwrap();
+        }
+        settings
+    }
+
+    fn model(sets: &[(&str, &str)], device: &Device) -> NreModel {
+        Nre.build(&settings(sets), &Initial::new(1, device)).unwrap()
+    }
+
+    fn size(model: &NreModel) -> usize {
+        parameters(model).iter().map(|parameter| parameter.len).sum()
+    }
+
+    fn values<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+        let count = shape.iter().product::<usize>();
+        let values: Vec<f32> = (0..count).map(|index| (index as f32 * 0.37).sin()).collect();
+        Tensor::from_data(TensorData::new(values, shape), device)
+    }
+
+    #[test]
+    fn networks_have_the_sizes_of_the_studys_page_and_demand_says_them() {
+        for (sets, expected) in [
+            (&[][..], 12_737),
+            (&[("model.hidden", "[32, 32]")], 1_185),
+            (&[("model.hidden", "[32, 32]"), ("problem.dimension", "3")], 1_185 + 4 * 32),
+            (&[("model.kind", "residual")], 3 * 64 + 3 * 2 * 65 * 64 + 65),
+        ] {
+            assert_eq!(size(&model(sets, &Device::flex())), expected, "{sets:?}");
+            assert_eq!(Nre.demand(&settings(sets)).unwrap().parameters, expected as f64);
+        }
+    }
+
+    #[test]
+    fn initial_weights_and_biases_are_uniform_within_one_over_the_root_of_the_inputs() {
+        let model = model(&[("model.hidden", "[200, 300]")], &Device::flex());
+        for tensor in weights(&model) {
+            let inputs = match tensor.name.as_str() {
+                name if name.starts_with("layers.0") => 2.0_f64,
+                name if name.starts_with("layers.1") => 200.0,
+                _ => 300.0,
+            };
+            let bound = 1.0 / inputs.sqrt();
+            let values: Vec<f64> = tensor.data.iter::<f32>().map(f64::from).collect();
+            assert!(values.iter().all(|value| value.abs() <= bound * (1.0 + 1e-6)), "{}", tensor.name);
+            if values.len() > 1_000 {
+                let square = values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64;
+                assert!((square * 3.0 / (bound * bound) - 1.0).abs() < 0.03, "{}: {square}", tensor.name);
+            }
+        }
+        let again = weights(&self::model(&[("model.hidden", "[200, 300]")], &Device::flex()));
+        assert!(weights(&model).iter().zip(again).all(|(one, other)| one.data == other.data));
+    }
+
+    /// Acceptance case 13 of the study: seven rows of five inputs.
+    #[test]
+    fn every_network_gives_one_logit_a_row_and_a_gradient_to_each_parameter() {
+        struct Missing<'a>(&'a GradientsParams, Vec<String>);
+        impl ModuleVisitor for Missing<'_> {
+            fn visit_float<const D: usize>(&mut self, param: &burn::module::Param<Tensor<D>>) {
+                if self.0.get::<D>(param.id).is_none() {
+                    self.1.push(format!("{:?}", param.id));
+                }
+            }
+        }
+        let device = Device::flex().autodiff();
+        for kind in ["mlp", "residual"] {
+            for activation in ["relu", "gelu", "tanh"] {
+                let sets = [
+                    ("model.kind", kind),
+                    ("model.activation", activation),
+                    ("problem.dimension", "3"),
+                    ("problem.infer", "[\"mean:1\", \"std:0\"]"),
+                ];
+                let model = model(&sets, &device);
+                let logits = model.logits(values([7, 3], &device), values([7, 2], &device));
+                assert_eq!(logits.dims(), [7]);
+                let gradients = GradientsParams::from_grads(logits.sum().backward(), &model);
+                let mut missing = Missing(&gradients, Vec::new());
+                burn::module::Module::visit(&model, &mut missing);
+                assert!(missing.1.is_empty(), "{kind} {activation}: {:?}", missing.1);
+                assert_eq!(model.logits(values([1, 3], &device), values([1, 2], &device)).dims(), [1]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_loss_is_the_cross_entropy_and_overflows_for_no_logit() {
+        let device = Device::flex();
+        let tensor = |values: &[f32]| {
+            Tensor::<1>::from_data(TensorData::new(values.to_vec(), [values.len()]), &device)
+        };
+        let loss = |logits: &[f32], labels: &[f32]| {
+            cross_entropy(tensor(logits), tensor(labels)).into_scalar::<f32>()
+        };
+        assert_eq!(loss(&[10_000.0, -10_000.0], &[1.0, 0.0]), 0.0);
+        assert_eq!(loss(&[10_000.0, -10_000.0], &[0.0, 1.0]), 10_000.0);
+        let expected: f64 = [(0.5_f64, 1.0), (-2.0, 1.0), (3.0, 0.0)]
+            .iter()
+            .map(|(logit, label)| logit.exp().ln_1p() - label * logit)
+            .sum::<f64>()
+            / 3.0;
+        assert!((f64::from(loss(&[0.5, -2.0, 3.0], &[1.0, 1.0, 0.0])) - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_decides_a_model_is_resolved_and_holds_nothing_of_other_priors() {
+        let of = |sets: &[(&str, &str)]| Nre.decides(&settings(sets)).unwrap();
+        let uniform = of(&[]);
+        // Another prior's definition, the shape of a family that is not used, and what is only shown or drawn later.
+        for (path, value) in [
+            ("priors.normal.family", "exponential"),
+            ("parameters.mean.normal_std", "2.0"),
+            ("parameters.std.low", "0.5"),
+            ("training.verbose", "false"),
+            ("data.test_size", "2"),
+        ] {
+            assert_eq!(of(&[(path, value)]), uniform, "{path}");
+        }
+        for (path, value) in [
+            ("prior", "normal"),
+            ("parameters.mean.low", "-1.0"),
+            ("problem.fixed_std", "1.0"),
+            ("priors.uniform.family", "normal"),
+            ("seed", "1"),
+            ("data.train_size", "64"),
+            ("model.hidden", "[64, 64, 64]"),
+            ("training.learning_rate", "0.01"),
+            ("training.evaluation_batch_size", "7"),
+        ] {
+            assert_ne!(of(&[(path, value)]), uniform, "{path}");
+        }
+        let data = |sets: &[(&str, &str)]| Nre.recipe(&settings(sets)).unwrap();
+        assert_eq!(data(&[("training.learning_rate", "0.01")]), data(&[]));
+    }
+
+    #[test]
+    fn settings_are_written_as_a_file_that_gives_them_again() {
+        let sets = [
+            ("problem.dimension", "2"),
+            ("problem.infer", "[\"std:1\", \"mean:0\"]"),
+            ("problem.fixed.\"mean:1\"", "8.0"),
+            ("prior", "normal"),
+            ("model.hidden", "[32, 32]"),
+            ("training.gradient_clip", "1.0"),
+        ];
+        let mut ours = settings(&[]);
+        for (path, value) in sets.iter().filter(|(path, _)| !path.contains('"')) {
+            ours.set(path, value).unwrap();
+        }
+        let ours = ours.with_toml("[problem.fixed]\n\"mean:1\" = 8.0\n", "`f.toml`").unwrap();
+        let text = ours.to_toml();
+        let again = Settings::defaults(Schema::alone(Nre.keys())).with_toml(&text, "`config.toml`").unwrap();
+        assert_eq!(again.differences(&ours), [], "{text}");
+        assert_eq!(again.digest().unwrap(), ours.digest().unwrap());
+        let differences = ours.differences(&settings(&[]));
+        let paths: Vec<&str> = differences.iter().map(|difference| difference.path.as_str()).collect();
+        let expected = [
+            "model.hidden",
+            "prior",
+            "problem.dimension",
+            "problem.fixed.mean:1",
+            "problem.infer",
+            "training.gradient_clip",
+        ];
+        assert_eq!(paths, expected);
+    }
+}

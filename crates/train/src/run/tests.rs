@@ -18,6 +18,7 @@ mod identity;
 mod killed;
 mod order;
 mod retention;
+mod rows;
 
 /// A root with a text in it, and a request for a tiny model that uses everything that could break
 /// exactness: dropout, shuffling, a schedule, accumulation, clipping.
