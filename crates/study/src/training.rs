@@ -34,6 +34,8 @@ pub struct Training {
     pub(crate) runtime: Runtime,
     /// The members of the cohort, in order.
     pub(crate) members: Vec<Member>,
+    /// Where the file says what they differ in.
+    cohort_line: usize,
     /// The baseline, and one for each further option of each choice.
     pub(crate) configurations: Vec<Configuration>,
 }
@@ -162,6 +164,7 @@ impl Training {
             Some(tree) => reader.text("output", &tree, "the path of a folder")?,
         };
         let runtime = reader.runtime(tree.take("runtime"))?;
+        let cohort_line = tree.find("cohort.priors").line;
         let members = reader.members(tree.take("cohort"), experiments.cohort(&experiment))?;
         let mut training = Self {
             profile,
@@ -169,6 +172,7 @@ impl Training {
             output: PathBuf::from(output),
             runtime,
             members,
+            cohort_line,
             configurations: Vec::new(),
             document: document.clone(),
         };
@@ -260,7 +264,8 @@ impl Training {
                 if given.starts_with('[') {
                     accepted.push_str("; options to try one by one are written `{ choice = [..] }`");
                 }
-                SettingsError::BadValue { line: tree.find(&key).line, path, key, given, accepted }
+                let line = if key.starts_with("cohort.") { self.cohort_line } else { tree.find(&key).line };
+                SettingsError::BadValue { line, path, key, given, accepted }
             }
             source => {
                 let line = tree.find(changed.unwrap_or_default()).line;

@@ -100,7 +100,7 @@ fn settings_that_cannot_be_used_are_told_with_their_line() {
         ("[base]\nsteps = -1\n", "line 2: `steps` cannot be -1; `steps` takes a whole number from 1"),
         ("[base]\n[base.model]\nwidth = \"wide\"\n", "line 3: `model.width` cannot be"),
         ("[base]\nsteps = { choice = [1, \"x\"] }\n", "line 2: `steps` cannot be"),
-        ("[base]\nexperiment = \"nre\"\n", "line 2: `experiment` cannot be \"nre\"; `experiment` takes gpt"),
+        ("[base]\nexperiment = \"nri\"\n", "line 2: `experiment` cannot be \"nri\"; `experiment` takes gpt"),
         ("[base]\nruntime = { device = { choice = [\"cpu\", \"cuda\"] } }\n", "use separate launches"),
         ("[base]\noutput = { choice = [\"a\", \"b\"] }\n", "use separate launches"),
         ("[base]\ncohort = { replicas = { choice = [1, 2] } }\n", "repeated in every configuration"),
@@ -115,5 +115,92 @@ fn settings_that_cannot_be_used_are_told_with_their_line() {
         ("[base]\npreset = \"huge\"\n", "the baseline is refused"),
     ] {
         assert!(error(text).contains(told), "{text:?}: {}", error(text));
+    }
+}
+
+/// Settings of the experiment `nre`.
+fn nre(text: &str) -> Result<Training, SettingsError> {
+    let text = format!("[base]\nexperiment = \"nre\"\n{text}");
+    let document = Document::parse(Path::new("settings.toml"), text)?;
+    Training::resolve(&experiments![Gpt].with_rows(waycairn_train::Nre), document, None)
+}
+
+#[test]
+fn members_of_a_cohort_are_its_priors_times_its_replicas() {
+    let known = experiments![Gpt].with_rows(waycairn_train::Nre);
+    let jobs = |text: &str| -> Vec<Job> {
+        nre(text).unwrap().jobs(&known).unwrap().into_iter().map(|(job, _)| job).collect()
+    };
+    let default = jobs("");
+    let names: Vec<&str> = default.iter().map(|job| job.member.as_str()).collect();
+    assert_eq!(names, ["uniform-r0", "normal-r0", "exponential-r0", "grid-r0"]);
+    assert_eq!(default[1].name, "nre.baseline.normal-r0");
+    assert_eq!(default[1].settings.text("prior").unwrap(), "normal");
+    assert!(default[1].folder.to_str().unwrap().contains("/normal-r0-"));
+
+    let own = "[base.cohort]\npriors = [\"narrow\", \"uniform\"]\nreplicas = 2\n[base.priors.narrow]\nfamily = \"normal\"\n";
+    let members: Vec<(String, u64, String)> = jobs(own)
+        .into_iter()
+        .map(|job| {
+            let settings = &job.settings;
+            (job.member, settings.integer("seed").unwrap(), settings.text("prior").unwrap().to_owned())
+        })
+        .collect();
+    let expected = [("narrow-r0", 0), ("narrow-r1", 1), ("uniform-r0", 0), ("uniform-r1", 1)];
+    for ((member, seed, prior), (name, expected)) in members.iter().zip(expected) {
+        assert_eq!((member.as_str(), *seed), (name, expected));
+        assert_eq!(member.split_once('-').unwrap().0, prior);
+    }
+    // What decides a model is the same whoever else is in the cohort.
+    let decides = |text: &str| {
+        let jobs = nre(text).unwrap().jobs(&known).unwrap();
+        let found = jobs.into_iter().find(|(job, _)| job.member == "normal-r0");
+        found.map(|(_, description)| (description.decides, description.data)).unwrap()
+    };
+    assert_eq!(decides("[base.cohort]\npriors = [\"normal\"]\n"), decides(""));
+}
+
+#[test]
+fn one_factor_of_a_section_at_a_time() {
+    let known = experiments![Gpt].with_rows(waycairn_train::Nre);
+    let training = nre(
+        "cohort = { priors = [\"uniform\"] }\ntraining = { learning_rate = { choice = [0.001, 0.01] } }\n[base.problem]\ndimension = { choice = [1, 2, 3] }\n",
+    )
+    .unwrap();
+    let names: Vec<&str> = training.configurations().iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["baseline", "training_learning_rate-0.01", "problem_dimension-2", "problem_dimension-3"]
+    );
+    let labels: Vec<String> = training.configurations().iter().map(Configuration::label).collect();
+    assert_eq!(labels[2], "problem.dimension=2");
+    let jobs = training.jobs(&known).unwrap();
+    assert_eq!(jobs[3].0.settings.section("problem").unwrap()["dimension"], 3);
+    assert_eq!(jobs[3].1.estimate.rows, Some(350_000));
+    assert_eq!(jobs[3].1.estimate.steps, 2_735);
+}
+
+#[test]
+fn a_cohort_that_cannot_be_is_told_with_its_line() {
+    let told = |text: &str| {
+        let error = nre(text).unwrap_err();
+        format!("{error}; {}", error.next().unwrap_or_default())
+    };
+    for (text, expected) in [
+        ("cohort = { priors = [] }\n", "line 3: `cohort.priors` cannot be []"),
+        ("cohort = { priors = [\"uniform\", \"uniform\"] }\n", "at least one and each once"),
+        ("cohort = { priors = [\"../x\"] }\n", "of letters, digits, `_` and `-`"),
+        ("cohort = { priors = [\"nrmal\"] }\n", "line 3: `cohort.priors` cannot be \"nrmal\""),
+        (
+            "cohort = { priors = { choice = [[\"uniform\"], [\"normal\"]] } }\n",
+            "repeated in every configuration",
+        ),
+        ("priors = [\"uniform\"]\n", "`priors` cannot be"),
+        ("[base.problem]\ndimenson = 2\n", "line 4: `problem.dimenson` cannot be 2"),
+        ("[base.problem]\ndimension = { choice = [1, 0] }\n", "`problem.dimension` cannot be 0"),
+        ("[base.data]\ntrain_size = 3\n", "an even whole number of at least 2"),
+        ("learning_rate = 0.1\n", "did you mean `training.learning_rate`?"),
+    ] {
+        assert!(told(text).contains(expected), "{text:?}: {}", told(text));
     }
 }
