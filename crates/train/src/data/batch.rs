@@ -98,7 +98,6 @@ pub(crate) enum AnyBatch {
 impl AnyBatch {
     /// The batch of a text.
     #[cfg(test)]
-    #[expect(clippy::panic, reason = "tests")]
     pub(crate) fn of_text(&self) -> &Batch {
         match self {
             Self::Tokens(batch) => batch,

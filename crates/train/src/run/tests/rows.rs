@@ -54,7 +54,7 @@ fn computed_rows(root: &Path) -> BTreeMap<u64, Vec<String>> {
                 Some(Scalar::Float(value)) => format!("{:016x}", value.to_bits()),
                 other => format!("{other:?}"),
             };
-            (row.node.seq(), exact.iter().map(|key| bits(key)).collect())
+            (row.node.seq(), exact.iter().map(bits).collect())
         })
         .collect()
 }
