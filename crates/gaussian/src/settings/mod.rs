@@ -18,6 +18,7 @@
 //! replaces it. The shape of a family (where a normal prior is centred, how wide a lattice is) belongs to the parameter and
 //! not to the prior: it stands in `parameters` and `problem.overrides`.
 
+mod calibration;
 mod data;
 mod fault;
 mod inference;
@@ -29,6 +30,7 @@ mod section;
 mod showcase;
 mod verification;
 
+pub use calibration::CalibrationSettings;
 pub use data::DataSettings;
 pub use fault::{Fault, Faults};
 pub use inference::{CandidateDesign, InferenceSettings, Retain, Target, TruthDesign};

@@ -132,11 +132,17 @@ mod tests {
             assert_eq!(found.iter().count(), faults, "{found}");
             assert!(found.iter().all(|fault| fault.path.starts_with(S::PATH) && !fault.allowed.is_empty()));
         }
-        use crate::settings::{DataSettings, InferenceSettings, ShowcaseSettings, VerificationSettings};
+        use crate::settings::{
+            CalibrationSettings, DataSettings, InferenceSettings, ShowcaseSettings, VerificationSettings,
+        };
         each::<PlottingSettings>(serde_json::json!({"dpi": 0, "bins": "many"}), 2);
         each::<DataSettings>(serde_json::json!({"train_size": 7, "test_size": 0, "validation_size": 2.5}), 3);
         each::<ShowcaseSettings>(serde_json::json!({"source_fraction": -0.1, "samples": 0}), 2);
         each::<VerificationSettings>(serde_json::json!({"pairs": 0, "pair_design": "odd", "sead": 1}), 3);
+        each::<CalibrationSettings>(
+            serde_json::json!({"cases": 0, "band_probability": 1.0, "levels": []}),
+            3,
+        );
         let odd = serde_json::json!({
             "levels": [0.68, 0.68], "targets": [], "observations": 0, "truth_margin_fraction": 0.6, "retain": "all",
             "candidate_points_per_axis": 1, "native_grid_prior": 1,
