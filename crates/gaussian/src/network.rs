@@ -315,6 +315,28 @@ impl Network {
         )
     }
 
+    /// The score of each ensemble at a point of its own: `theta` is \[cases, parameters\], `scores` \[cases\]. What stands there
+    /// is to the last bit what [`ensemble_scores`](Self::ensemble_scores) gives for that case and point.
+    ///
+    /// # Errors
+    ///
+    /// As [`ensemble_scores`](Self::ensemble_scores).
+    pub fn own_scores(
+        &self,
+        observations: &[f32],
+        count: usize,
+        theta: &[f32],
+        scores: &mut [f64],
+    ) -> Result<(), GaussianError> {
+        let one = (count * self.dimension).max(1);
+        GaussianError::length("observations", observations.len(), scores.len() * one)?;
+        GaussianError::length("theta", theta.len(), scores.len() * self.parameters)?;
+        let cases = scores.par_chunks_mut(1).zip(observations.par_chunks(one));
+        cases.zip(theta.par_chunks(self.parameters)).try_for_each(|((score, observations), theta)| {
+            self.ensemble_scores(observations, count, &self.points(theta)?, score)
+        })
+    }
+
     /// The part of the first layer that observations decide, with the bias: \[count, width\].
     fn observation_parts(&self, observations: &[f32]) -> Vec<f32> {
         let width = self.first.outputs;

@@ -179,6 +179,20 @@ fn gaussian_3_the_score_of_a_point_does_not_depend_on_the_points_around_it() {
 }
 
 #[test]
+fn gaussian_3_a_score_at_a_point_of_its_own_is_that_among_many() {
+    let (x, theta) = (values(4 * 15 * 2, "x"), values(4 * 3, "theta"));
+    each(|network, _| {
+        let mut own = [0.0; 4];
+        network.own_scores(&x, 15, &theta, &mut own).unwrap();
+        let mut all = vec![0.0; 16];
+        network.ensemble_scores(&x, 15, &network.points(&theta).unwrap(), &mut all).unwrap();
+        assert_eq!(own, [all[0], all[5], all[10], all[15]]);
+        assert!(network.own_scores(&x, 15, &theta[3..], &mut own).is_err());
+        assert!(network.own_scores(&x[2..], 15, &theta, &mut own).is_err());
+    });
+}
+
+#[test]
 fn sizes_are_counted() {
     let default = Weights::new(&[(2, 64), (64, 64), (64, 64), (64, 64), (64, 1)]);
     let network = Network::mlp(1, 1, Activation::Relu, &default.layers()).unwrap();
