@@ -104,6 +104,19 @@ impl CandidatePlan {
             GaussianError::value("inference.candidate_count", why)
         })
     }
+
+    /// What should be known of so many candidates over `axes` axes.
+    #[must_use]
+    pub fn warnings(&self, axes: usize) -> Vec<String> {
+        let wished = 100_u64.checked_pow(u32::try_from(axes).unwrap_or(u32::MAX)).unwrap_or(u64::MAX);
+        if self.design == CandidateKind::NativeExact || self.count >= wished {
+            return Vec::new();
+        }
+        vec![format!(
+            "{} candidates are fewer than 100^{axes}: sets are coarse; see the metric `resolution`",
+            self.count
+        )]
+    }
 }
 
 impl Candidates {
@@ -181,11 +194,17 @@ impl Candidates {
     /// The index of a point that is a candidate, for each of many points \[points, p\].
     #[must_use]
     pub fn indices(&self, points: &[f32]) -> Vec<Option<usize>> {
-        let p = self.native_discrete_support.len();
-        let index: BTreeMap<Vec<u32>, usize> =
-            self.theta.chunks_exact(p).enumerate().map(|(index, point)| (bits(point), index)).collect();
-        points.chunks_exact(p).map(|point| index.get(&bits(point)).copied()).collect()
+        candidate_indices(&self.theta, self.native_discrete_support.len(), points)
     }
+}
+
+/// The index among candidates \[candidates, p\] of each of many points \[points, p\]: nothing for one that is none.
+#[must_use]
+pub fn candidate_indices(theta: &[f32], parameters: usize, points: &[f32]) -> Vec<Option<usize>> {
+    let p = parameters.max(1);
+    let index: BTreeMap<Vec<u32>, usize> =
+        theta.chunks_exact(p).enumerate().map(|(index, point)| (bits(point), index)).collect();
+    points.chunks_exact(p).map(|point| index.get(&bits(point)).copied()).collect()
 }
 
 /// The points of a continuous axis, with the logs of the weights of the trapezoid rule.

@@ -1,5 +1,7 @@
 //! The evenly spaced points of one parameter.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::GaussianError;
 use crate::problem::Parameter;
 
@@ -9,8 +11,9 @@ const MAX_POINTS: f64 = 1e7;
 /// What a value may lie outside of its box, or off its point, and still count as there: values are kept as f32.
 pub(crate) const SLACK: f64 = 1e-7;
 
-/// The points `low + i step` up to `high`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The points `low + i step` up to `high`. Serialized, it says which points those are, so it can stand in the recipe of a
+/// product for the list of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lattice {
     low: f64,
     step: f64,

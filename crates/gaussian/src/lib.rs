@@ -98,7 +98,7 @@ mod workload;
 
 pub use crate::activation::Activation;
 pub use crate::calibration::{EcdfDifference, rank_share};
-pub use crate::candidates::{CandidateKind, CandidatePlan, Candidates};
+pub use crate::candidates::{CandidateKind, CandidatePlan, Candidates, candidate_indices};
 pub use crate::classification::Classification;
 pub use crate::density::{Density, Masses, Summaries, Summary, normalized_mass, retained_cases};
 pub use crate::ensemble::{Ensembles, ExactScores};
@@ -117,6 +117,6 @@ pub use crate::reweighting::{Distances, Reweighted, Samples, effective_samples, 
 pub use crate::sobol::{MAX_SOBOL_AXES, MAX_SOBOL_POINTS};
 pub use crate::tarp::{expected_coverage, nearer_mass};
 pub use crate::training::{SplitSizes, TrainingData};
-pub use crate::truth::{TruthPlan, Truths};
+pub use crate::truth::{TruthPlan, Truths, observe};
 pub use crate::verification::{Endpoint, ThetaPairs, directions, showcase_pair};
 pub use crate::workload::{Workload, WorkloadInput};

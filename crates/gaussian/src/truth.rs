@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::GaussianError;
 use crate::lattice::{Lattice, spaced};
-use crate::problem::Problem;
+use crate::problem::{Parameter, Problem};
 use crate::settings::{InferenceSettings, TruthDesign};
 use crate::sobol::{self, Sobol};
 
@@ -91,6 +91,22 @@ impl TruthPlan {
             GaussianError::value("inference.sobol_truths", why)
         })
     }
+
+    /// What should be known of the truths of so many parameters.
+    #[must_use]
+    pub fn warnings(&self, settings: &InferenceSettings, parameters: usize) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if settings.truth_design == TruthDesign::SizeAdaptive && self.actual == TruthDesign::Sobol {
+            warnings.push(format!(
+                "a grid of {}^{parameters} truths is more than `inference.max_grid_truths` = {}: truths are a Sobol sequence",
+                settings.truth_points_per_axis, settings.max_grid_truths
+            ));
+        }
+        if settings.align_truths_to_grid {
+            warnings.push("truths are moved to the nearest point of the parameters' lattices".to_owned());
+        }
+        warnings
+    }
 }
 
 impl Truths {
@@ -105,21 +121,10 @@ impl Truths {
         settings: &InferenceSettings,
         rng: &mut impl Rng,
     ) -> Result<Self, GaussianError> {
-        let parameters = problem.parameters();
-        let p = parameters.len();
+        Self::check(problem, settings)?;
+        let p = problem.parameters().len();
         let plan = TruthPlan::new(settings, p);
-        plan.check(p)?;
-        let margin = settings.truth_margin_fraction;
-        let boxes: Vec<(f64, f64)> = parameters
-            .iter()
-            .map(|parameter| {
-                (parameter.low + margin * parameter.width(), parameter.high - margin * parameter.width())
-            })
-            .collect();
-        if boxes.iter().any(|(low, high)| low > high) || (margin >= 0.5 && plan.truths > 1) {
-            let why = format!("is {margin}, which leaves no room for {} truths; lower it", plan.truths);
-            return Err(GaussianError::value("inference.truth_margin_fraction", why));
-        }
+        let boxes = boxes(problem, settings);
         let mut points = match plan.actual {
             TruthDesign::Grid => grid(&boxes, settings.truth_points_per_axis as usize, plan.truths as usize),
             TruthDesign::Sobol | TruthDesign::SizeAdaptive => {
@@ -133,19 +138,10 @@ impl Truths {
             }
         };
         if settings.align_truths_to_grid {
-            let lattices = parameters.iter().map(Lattice::of).collect::<Result<Vec<_>, GaussianError>>()?;
-            for point in points.chunks_exact_mut(p) {
-                for ((value, lattice), (index, (low, high))) in
-                    point.iter_mut().zip(&lattices).zip(boxes.iter().enumerate())
-                {
-                    *value = lattice.nearest_within(*value, *low, *high).ok_or_else(|| {
-                        let why = format!(
-                            "is on, and the lattice of `{}` has no point in {low} to {high}; turn it off, or lower \
-                             `grid_step` or `inference.truth_margin_fraction`",
-                            parameters[index].name
-                        );
-                        GaussianError::value("inference.align_truths_to_grid", why)
-                    })?;
+            for (axis, (parameter, (low, high))) in problem.parameters().iter().zip(&boxes).enumerate() {
+                let lattice = Lattice::of(parameter)?;
+                for value in points.iter_mut().skip(axis).step_by(p) {
+                    *value = aligned(&lattice, parameter, *value, *low, *high)?;
                 }
             }
         }
@@ -163,6 +159,28 @@ impl Truths {
         })
     }
 
+    /// Refuses truths that cannot be made, while a study is planned: nothing is drawn.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn check(problem: &Problem, settings: &InferenceSettings) -> Result<(), GaussianError> {
+        let p = problem.parameters().len();
+        let plan = TruthPlan::new(settings, p);
+        plan.check(p)?;
+        let (margin, boxes) = (settings.truth_margin_fraction, boxes(problem, settings));
+        if boxes.iter().any(|(low, high)| low > high) || (margin >= 0.5 && plan.truths > 1) {
+            let why = format!("is {margin}, which leaves no room for {} truths; lower it", plan.truths);
+            return Err(GaussianError::value("inference.truth_margin_fraction", why));
+        }
+        if settings.align_truths_to_grid {
+            for (parameter, (low, high)) in problem.parameters().iter().zip(boxes) {
+                aligned(&Lattice::of(parameter)?, parameter, low, low, high)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Draws the ensembles \[cases, count, d\]: for each case `count` observations at its truth, one after the other from one
     /// stream.
     ///
@@ -175,16 +193,64 @@ impl Truths {
         count: usize,
         rng: &mut impl Rng,
     ) -> Result<Vec<f32>, GaussianError> {
-        let (d, p) = (problem.dimension(), problem.parameters().len());
-        let mut out = Vec::new();
-        for cases in self.theta.chunks(CASES * p) {
-            out.reserve(cases.len() / p * count * d);
-            for point in cases.chunks_exact(p) {
-                problem.simulate(point, count, rng, &mut out)?;
-            }
-        }
-        Ok(out)
+        let mut all = Vec::new();
+        observe(problem, &self.theta, count, rng, |block| {
+            all.extend_from_slice(block);
+            Ok::<_, GaussianError>(())
+        })?;
+        Ok(all)
     }
+}
+
+/// Draws ensembles as [`Truths::observe`] does, at any points \[cases, p\], and hands them over in blocks of whole cases, in
+/// order: so that what holds all of them need not be memory.
+///
+/// # Errors
+///
+/// [`GaussianError`] for values that are not finite, and what `take` raises.
+pub fn observe<E: From<GaussianError>>(
+    problem: &Problem,
+    theta: &[f32],
+    count: usize,
+    rng: &mut impl Rng,
+    mut take: impl FnMut(&[f32]) -> Result<(), E>,
+) -> Result<(), E> {
+    let (d, p) = (problem.dimension(), problem.parameters().len());
+    let mut block = Vec::new();
+    for cases in theta.chunks(CASES * p) {
+        block.clear();
+        block.reserve(cases.len() / p * count * d);
+        for point in cases.chunks_exact(p) {
+            problem.simulate(point, count, rng, &mut block)?;
+        }
+        take(&block)?;
+    }
+    Ok(())
+}
+
+/// Where truths may lie: the box of each parameter, without its margin.
+fn boxes(problem: &Problem, settings: &InferenceSettings) -> Vec<(f64, f64)> {
+    let margin = settings.truth_margin_fraction;
+    let inner = |one: &Parameter| (one.low + margin * one.width(), one.high - margin * one.width());
+    problem.parameters().iter().map(inner).collect()
+}
+
+/// The lattice point that a truth is moved to.
+fn aligned(
+    lattice: &Lattice,
+    parameter: &Parameter,
+    value: f64,
+    low: f64,
+    high: f64,
+) -> Result<f64, GaussianError> {
+    lattice.nearest_within(value, low, high).ok_or_else(|| {
+        let why = format!(
+            "is on, and the lattice of `{}` has no point in {low} to {high}; turn it off, or lower `grid_step` or \
+             `inference.truth_margin_fraction`",
+            parameter.name
+        );
+        GaussianError::value("inference.align_truths_to_grid", why)
+    })
 }
 
 /// Equally spaced points with both ends of each axis, the first axis slowest; of one point the middle.
@@ -282,6 +348,35 @@ mod tests {
         let middle =
             json!({"truth_margin_fraction": 0.5, "truth_design": "grid", "truth_points_per_axis": 1});
         close(&truths(1, middle).unwrap().theta, &[5.0]);
+    }
+
+    #[test]
+    fn truths_that_cannot_be_made_are_refused_before_any_is() {
+        let check = |settings| {
+            Truths::check(&problem(1), &InferenceSettings::read(&settings).unwrap()).unwrap_err().to_string()
+        };
+        let margin = check(json!({"truth_margin_fraction": 0.5}));
+        assert!(margin.contains("inference.truth_margin_fraction") && margin.contains("0.5"), "{margin}");
+        let parameters = ParametersSettings::read(&json!({"mean": {"grid_step": 20.0}})).unwrap();
+        let coarse = Problem::resolve(&ProblemSettings::default(), &parameters).unwrap();
+        let refused = Truths::check(&coarse, &InferenceSettings::default()).unwrap_err().to_string();
+        assert!(refused.contains("`mean:0` has no point in 1 to 9"), "{refused}");
+        assert!(Truths::check(&problem(2), &InferenceSettings::default()).is_ok());
+    }
+
+    #[test]
+    fn ensembles_come_in_blocks_as_they_come_at_once() {
+        let (problem, made) = (problem(1), truths(1, json!({"repeats": 3, "sobol_truths": 512})).unwrap());
+        let whole = made.observe(&problem, 2, &mut stream(1, "inference-observations", None)).unwrap();
+        let mut sizes = Vec::new();
+        let mut parts = Vec::new();
+        let taken =
+            observe(&problem, &made.theta, 2, &mut stream(1, "inference-observations", None), |block| {
+                sizes.push(block.len());
+                parts.extend_from_slice(block);
+                Ok::<_, GaussianError>(())
+            });
+        assert_eq!((taken, sizes, parts), (Ok(()), vec![2_048, 1_024], whole));
     }
 
     #[test]

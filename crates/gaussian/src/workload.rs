@@ -86,28 +86,29 @@ impl Workload {
             errors: Vec::new(),
             warnings: Vec::new(),
         };
-        workload.refuse(input, &truths, &candidates);
-        workload.warn(input);
+        let designs = [candidates.check(settings, p), truths.check(p)];
+        workload.errors =
+            designs.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+        workload.errors.extend(workload.exceeded(input));
+        workload.warnings = truths.warnings(settings, p);
+        workload.warnings.extend(candidates.warnings(p));
         workload
     }
 
-    fn refuse(&mut self, input: &WorkloadInput<'_>, truths: &TruthPlan, candidates: &CandidatePlan) {
-        let (settings, p) = (input.settings, input.lattices.len());
-        if let Err(error) = candidates.check(settings, p) {
-            self.errors.push(error.to_string());
-        }
-        if let Err(error) = truths.check(p) {
-            self.errors.push(error.to_string());
-        }
+    /// Why the inference itself cannot be done: the errors without those that truths and candidates have by themselves.
+    #[must_use]
+    pub fn exceeded(&self, input: &WorkloadInput<'_>) -> Vec<String> {
+        let settings = input.settings;
+        let mut errors = Vec::new();
         if self.inference_model_evaluations > settings.max_model_evaluations {
-            self.errors.push(format!(
+            errors.push(format!(
                 "inference would evaluate the model at {} rows, and `inference.max_model_evaluations` is {}; lower \
                  `inference.candidate_count`, `inference.observations`, `inference.repeats` or the number of truths",
                 self.inference_model_evaluations, settings.max_model_evaluations
             ));
         }
         if self.estimated_inference_bytes > settings.max_saved_bytes {
-            self.errors.push(format!(
+            errors.push(format!(
                 "inference would save {} bytes, and `inference.max_saved_bytes` is {}; lower `inference.repeats`, the \
                  number of truths or `inference.diagnostic_cases`, or take `inference.retain` = \"diagnostic\"",
                 self.estimated_inference_bytes, settings.max_saved_bytes
@@ -115,34 +116,13 @@ impl Workload {
         }
         let discrete = input.lattices.iter().any(Option::is_some);
         if discrete && !settings.native_grid_prior && settings.targets.contains(&Target::Posterior) {
-            self.errors.push(
+            errors.push(
                 "the prior is discrete, its posterior needs candidates on its lattice, and \
                  `inference.native_grid_prior` is off; turn it on, or take `posterior` out of `inference.targets`"
                     .to_owned(),
             );
         }
-    }
-
-    fn warn(&mut self, input: &WorkloadInput<'_>) {
-        let settings = input.settings;
-        let p = input.lattices.len();
-        if settings.truth_design == TruthDesign::SizeAdaptive && self.truth_design == TruthDesign::Sobol {
-            self.warnings.push(format!(
-                "a grid of {}^{p} truths is more than `inference.max_grid_truths` = {}: truths are a Sobol sequence",
-                settings.truth_points_per_axis, settings.max_grid_truths
-            ));
-        }
-        if settings.align_truths_to_grid {
-            self.warnings
-                .push("truths are moved to the nearest point of the parameters' lattices".to_owned());
-        }
-        let wished = 100_u64.checked_pow(u32::try_from(p).unwrap_or(u32::MAX)).unwrap_or(u64::MAX);
-        if self.candidate_design != CandidateKind::NativeExact && self.candidate_count_upper_bound < wished {
-            self.warnings.push(format!(
-                "{} candidates at {p} parameters are fewer than 100 an axis: narrow densities are resolved by few",
-                self.candidate_count_upper_bound
-            ));
-        }
+        errors
     }
 }
 
