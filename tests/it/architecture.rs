@@ -48,6 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("waycairn-summary", &["waycairn-analysis-api"]),
     ("waycairn-hostile", &["waycairn-analysis-api"]),
     ("waycairn-loss-by-position", &["waycairn-analysis-api"]),
+    ("waycairn-gaussian-study", &["waycairn-analysis-api", "waycairn-gaussian"]),
 ];
 
 /// Heavy crates, and the members whose normal dependencies may reach them.

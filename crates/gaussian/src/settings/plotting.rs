@@ -54,7 +54,8 @@ impl Section for PlottingSettings {
 }
 
 /// What takes the summaries of the ratio, and so needs it as a target.
-const OF_THE_RATIO: &[&str] = &["bias", "coverage", "width", "resolution", "exact_reference", "inference"];
+const OF_THE_RATIO: &[&str] =
+    &["bias", "coverage", "width", "resolution", "exact_reference", "median_absolute_bias", "inference"];
 
 /// Refuses targets without the ratio where a metric or a plot is of it.
 ///

@@ -1,0 +1,52 @@
+//! What builders and their planning share: steps of a long work, and settings as they cross.
+
+use std::ops::Range;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use waycairn_analysis_api::{AnalysisError, BuildContext};
+
+use crate::study::planned;
+
+/// The product of counts, or the largest one that can be planned.
+pub(crate) fn product_of(counts: &[u64]) -> u64 {
+    planned(counts.iter().fold(1, |product, count| product.saturating_mul(*count)))
+}
+
+/// What a selector answers.
+pub(crate) fn selected(settings: &impl Serialize) -> Result<Value, AnalysisError> {
+    Ok(serde_json::to_value(settings)?)
+}
+
+/// What a selector answered.
+pub(crate) fn read<T: DeserializeOwned>(selected: &Value) -> Result<T, AnalysisError> {
+    T::deserialize(selected)
+        .map_err(|error| AnalysisError::new(format!("the selected settings are of another version: {error}")))
+}
+
+/// Goes through `total` things, so many at once: says before each step how far it is, and ends where that is asked for.
+pub(crate) fn steps(
+    context: &BuildContext<'_>,
+    total: usize,
+    at_once: usize,
+    what: &str,
+    mut work: impl FnMut(Range<usize>) -> Result<(), AnalysisError>,
+) -> Result<(), AnalysisError> {
+    for from in (0..total).step_by(at_once.max(1)) {
+        if context.cancelled() {
+            return Err(AnalysisError::new("it was asked to end"));
+        }
+        context.progress(from as u64, total as u64, what);
+        work(from..from.saturating_add(at_once.max(1)).min(total))?;
+    }
+    context.progress(total as u64, total as u64, what);
+    Ok(())
+}
+
+/// The last axes of an array, as many as it has.
+pub(crate) fn axes<const N: usize>(name: &str, shape: &[usize]) -> Result<[usize; N], AnalysisError> {
+    shape
+        .try_into()
+        .map_err(|_| AnalysisError::new(format!("`{name}` has the shape {shape:?}, not one of {N} axes")))
+}

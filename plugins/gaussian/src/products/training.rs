@@ -1,0 +1,115 @@
+//! The product `training`: the data of one network.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use waycairn_analysis_api::{
+    AnalysisError, BuildContext, Checked, Product, ProductDeclaration, Sources, Study, stream,
+};
+use waycairn_gaussian::settings::DataSettings;
+use waycairn_gaussian::{Prior, Problem, SplitSizes, TrainingData};
+
+use super::step::{product_of, read, selected};
+use crate::sources::sources_of;
+use crate::study::{Posed, count, training_section};
+
+const SOURCES: Sources = sources_of!(
+    ["src/products/training.rs", "src/products/step.rs", "src/sources.rs", "src/study.rs"],
+    [PAIRS]
+);
+
+/// Values of a split, at most: 8 GiB as they are kept.
+const MAX_VALUES: u64 = 1 << 31;
+
+/// The pairs that a network learns from and is measured on.
+#[derive(Debug)]
+pub struct Training;
+
+#[derive(Serialize, Deserialize)]
+struct Selected {
+    problem: Problem,
+    prior: Prior,
+    data: DataSettings,
+    seed: u64,
+    member: String,
+}
+
+impl Selected {
+    fn width(&self) -> u64 {
+        (self.problem.dimension() + self.problem.parameters().len()) as u64
+    }
+}
+
+impl Product for Training {
+    fn declare() -> ProductDeclaration {
+        ProductDeclaration::new("training", 1, "pairs of observations and parameters, joint and apart")
+            .sources(SOURCES)
+    }
+
+    fn select(study: &Study<'_>) -> Result<Value, AnalysisError> {
+        let posed = Posed::read(study)?;
+        selected(&Selected {
+            prior: posed.prior(study)?,
+            problem: posed.problem,
+            data: training_section(study)?,
+            seed: count(study, "seed", 0)?,
+            member: study.member.to_owned(),
+        })
+    }
+
+    fn estimate(selected: &Value) -> Result<Value, AnalysisError> {
+        let settings: Selected = read(selected)?;
+        let data = &settings.data;
+        let rows = data.train_size.saturating_add(data.validation_size).saturating_add(data.test_size);
+        Ok(json!({
+            "observation_dimension": settings.problem.dimension(),
+            "inferred_parameters": settings.problem.parameters().len(),
+            "network_inputs": settings.width(),
+            "training_rows": data.train_size,
+            "bytes": product_of(&[rows, settings.width() + 1, 4]),
+        }))
+    }
+
+    fn check(selected: &Value) -> Result<Checked, AnalysisError> {
+        let settings: Selected = read(selected)?;
+        let data = &settings.data;
+        let sizes = [
+            ("train_size", data.train_size),
+            ("validation_size", data.validation_size),
+            ("test_size", data.test_size),
+        ];
+        let large = sizes.into_iter().filter(|(_, size)| product_of(&[*size, settings.width()]) > MAX_VALUES);
+        let errors = large.map(|(name, size)| {
+            format!(
+                "`data.{name}` is {size}, which makes more than {MAX_VALUES} values at {} a row; lower it",
+                settings.width()
+            )
+        });
+        Ok(Checked { errors: errors.collect(), warnings: Vec::new() })
+    }
+
+    fn build(context: &BuildContext<'_>) -> Result<(), AnalysisError> {
+        let settings: Selected = context.settings_as()?;
+        let (problem, member) = (&settings.problem, settings.member.as_str());
+        let (d, p) = (problem.dimension(), problem.parameters().len());
+        let data = TrainingData::draw(problem, &settings.prior, SplitSizes::from(&settings.data), |name| {
+            stream(settings.seed, name, Some(member))
+        })?;
+        let splits = [("train", &data.train), ("validation", &data.validation), ("test", &data.test)];
+        for (split, pairs) in splits {
+            let rows = pairs.rows();
+            context.array::<f32>(&format!("{split}_x"), &[rows, d])?.values().copy_from_slice(&pairs.x);
+            context
+                .array::<f32>(&format!("{split}_theta"), &[rows, p])?
+                .values()
+                .copy_from_slice(&pairs.theta);
+            context.array::<f32>(&format!("{split}_y"), &[rows])?.values().copy_from_slice(&pairs.label);
+        }
+        context.metadata("parameters", &problem.names())?;
+        context.metadata("class_one", &"joint")?;
+        context.metadata("class_zero", &"product")?;
+        let policy = "each split from a stream of its own, half of each class, in random order";
+        context.metadata("split_policy", &policy)?;
+        context.metadata("prior_measure", &settings.prior.measure())?;
+        Ok(())
+    }
+}
