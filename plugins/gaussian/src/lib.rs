@@ -42,7 +42,7 @@
 //! # Invariants
 //!
 //! - `GAUSSIAN-STUDY-1`: the training data of the product are those that the experiment trained on: both call
-//!   [`TrainingData::draw`](waycairn_gaussian::TrainingData::draw) with the streams of the training seed and the member.
+//!   [`TrainingData::draw`](waycairn_gaussian::TrainingData::draw) with the streams of the training seed and the prior's name.
 //! - `GAUSSIAN-STUDY-2`: scores that are kept and scores that are computed where they are needed make the same summaries to
 //!   the last bit.
 //! - `GAUSSIAN-STUDY-3`: no number of threads, and no number of rows at once, changes a bit of a product.

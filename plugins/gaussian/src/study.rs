@@ -31,6 +31,12 @@ pub(crate) fn count(study: &Study<'_>, path: &str, least: u64) -> Result<u64, An
     })
 }
 
+/// A text of the training settings.
+pub(crate) fn text<'a>(study: &Study<'a>, path: &str) -> Result<&'a str, AnalysisError> {
+    let value = training(study, path)?;
+    value.as_str().ok_or_else(|| AnalysisError::new(format!("`{path}` is {value}; allowed is a text")))
+}
+
 /// A section of the training settings.
 pub(crate) fn training_section<S: Section>(study: &Study<'_>) -> Result<S, AnalysisError> {
     Ok(S::read(training(study, S::PATH)?)?)
@@ -59,10 +65,7 @@ impl Posed {
 
     /// The prior of the member, resolved: nothing of other priors is in it.
     pub(crate) fn prior(&self, study: &Study<'_>) -> Result<Prior, AnalysisError> {
-        let name = training(study, "prior")?;
-        let name = name.as_str().ok_or_else(|| {
-            AnalysisError::new(format!("`prior` is {name}; allowed is the name of a prior"))
-        })?;
+        let name = text(study, "prior")?;
         let definitions = PriorDefinitions::read(training(study, "priors")?)?;
         let definition = definitions.get(name)?;
         Ok(Prior::resolve(name, definition, &self.settings, &self.parameters, &self.problem)?)

@@ -10,7 +10,7 @@ use waycairn_gaussian::{Prior, Problem, SplitSizes, TrainingData};
 
 use super::step::{product_of, read, selected};
 use crate::sources::sources_of;
-use crate::study::{Posed, count, training_section};
+use crate::study::{Posed, count, text, training_section};
 
 const SOURCES: Sources = sources_of!(
     ["src/products/training.rs", "src/products/step.rs", "src/sources.rs", "src/study.rs"],
@@ -30,7 +30,8 @@ struct Selected {
     prior: Prior,
     data: DataSettings,
     seed: u64,
-    member: String,
+    /// The name of the prior: streams of different ones are apart, and replicas differ in their seeds.
+    name: String,
 }
 
 impl Selected {
@@ -52,7 +53,7 @@ impl Product for Training {
             problem: posed.problem,
             data: training_section(study)?,
             seed: count(study, "seed", 0)?,
-            member: study.member.to_owned(),
+            name: text(study, "prior")?.to_owned(),
         })
     }
 
@@ -89,10 +90,10 @@ impl Product for Training {
 
     fn build(context: &BuildContext<'_>) -> Result<(), AnalysisError> {
         let settings: Selected = context.settings_as()?;
-        let (problem, member) = (&settings.problem, settings.member.as_str());
+        let (problem, name) = (&settings.problem, settings.name.as_str());
         let (d, p) = (problem.dimension(), problem.parameters().len());
-        let data = TrainingData::draw(problem, &settings.prior, SplitSizes::from(&settings.data), |name| {
-            stream(settings.seed, name, Some(member))
+        let data = TrainingData::draw(problem, &settings.prior, SplitSizes::from(&settings.data), |split| {
+            stream(settings.seed, split, Some(name))
         })?;
         let splits = [("train", &data.train), ("validation", &data.validation), ("test", &data.test)];
         for (split, pairs) in splits {
