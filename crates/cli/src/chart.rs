@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use plotters::prelude::{
-    BLACK, ChartBuilder, Circle, Color, IntoDrawingArea, LineSeries, Palette, Palette99, SVGBackend,
+    BLACK, ChartBuilder, Circle, Color, ErrorBar, IntoDrawingArea, LineSeries, RGBColor, SVGBackend,
     SeriesLabelPosition, WHITE,
 };
 
@@ -12,9 +12,29 @@ use crate::number;
 /// Width and height, in pixels.
 const SIZE: (u32, u32) = (800, 480);
 
+/// The colours of Okabe and Ito (2008), which are told apart with every kind of colour vision; the pale yellow is left out.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 0, 0),
+];
+
+/// Room above the points for each name of a legend, of the height of the points.
+const LEGEND_LINE: f64 = 0.06;
+
 /// A horizontal axis of numbers is logarithmic from here on: the largest by the smallest, all of them positive. Rates are
 /// tried in factors, widths hardly.
 const LOGARITHMIC: f64 = 4.0;
+
+/// Between the points of two series at one name, of the distance of two names.
+const SERIES_GAP: f64 = 0.06;
+
+/// How wide the ends of a bar are, in pixels.
+const BAR_END: u32 = 8;
 
 /// The longest label of an axis of names, in characters.
 const LABEL: usize = 24;
@@ -40,6 +60,18 @@ pub(crate) enum Axis<'a> {
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
+    /// The standard error of each point, where it is known.
+    pub(crate) errors: Vec<Option<f64>>,
+}
+
+impl Series {
+    /// Each point with the ends of its bar, of one standard error to each side.
+    fn bars(&self) -> impl Iterator<Item = (f64, [f64; 3])> {
+        let bar = |((place, value), error): (&(f64, f64), &Option<f64>)| {
+            error.map(|error| (*place, [value - error, *value, value + error]))
+        };
+        self.points.iter().zip(&self.errors).filter_map(bar)
+    }
 }
 
 impl Chart<'_> {
@@ -55,7 +87,11 @@ impl Chart<'_> {
             Axis::Numbers(_) => aired(span(places().map(to_axis))?),
         };
         let heights = self.series.iter().flat_map(|series| &series.points).map(|point| point.1);
-        let up = aired(span(heights)?);
+        let ends = self.series.iter().flat_map(Series::bars).flat_map(|(_, [low, _, high])| [low, high]);
+        let mut up = aired(span(heights.chain(ends))?);
+        if self.series.len() > 1 {
+            up.end += (up.end - up.start) * LEGEND_LINE * (self.series.len() + 1) as f64;
+        }
         let mut svg = String::new();
         // Drawing into a string fails at nothing; what does is a figure that is not there.
         self.draw_into(&mut svg, across, up, logarithmic, &to_axis).ok()?;
@@ -107,7 +143,7 @@ impl Chart<'_> {
             .light_line_style(WHITE)
             .draw()?;
         for (index, series) in self.series.iter().enumerate() {
-            let colour = Palette99::pick(index).to_rgba();
+            let colour = COLOURS[index % COLOURS.len()];
             let line = means(&series.points).into_iter().map(|(place, mean)| (to_axis(place), mean));
             // Names have no order that a line could follow.
             let line = line.filter(|_| matches!(self.axis, Axis::Numbers(_)));
@@ -115,7 +151,16 @@ impl Chart<'_> {
                 .draw_series(LineSeries::new(line, &colour))?
                 .label(&series.name)
                 .legend(move |(x, y)| plotters::element::PathElement::new([(x, y), (x + 16, y)], colour));
-            let points = series.points.iter().map(|(place, value)| (to_axis(*place), *value));
+            // Series stand beside each other at a name, so that no bar hides another.
+            let beside = match self.axis {
+                Axis::Names(_) => (index as f64 - (self.series.len() - 1) as f64 / 2.0) * SERIES_GAP,
+                Axis::Numbers(_) => 0.0,
+            };
+            let bars = series.bars().map(|(place, [low, value, high])| {
+                ErrorBar::new_vertical(to_axis(place) + beside, low, value, high, colour, BAR_END)
+            });
+            chart.draw_series(bars)?;
+            let points = series.points.iter().map(|(place, value)| (to_axis(*place) + beside, *value));
             chart.draw_series(points.map(|point| Circle::new(point, 3, colour.filled())))?;
         }
         if self.series.len() > 1 {
@@ -164,8 +209,11 @@ mod tests {
 
     #[test]
     fn a_chart_has_a_point_a_run_and_a_line_through_the_means() {
-        let series =
-            Series { name: "val/loss".to_owned(), points: vec![(0.1, 2.0), (0.001, 3.0), (0.1, 4.0)] };
+        let series = Series {
+            name: "val/loss".to_owned(),
+            points: vec![(0.1, 2.0), (0.001, 3.0), (0.1, 4.0)],
+            errors: Vec::new(),
+        };
         let svg =
             Chart { axis: Axis::Numbers("settings.learning_rate"), series: vec![series] }.draw().unwrap();
         assert_eq!(svg.matches("<circle").count(), 3);
@@ -177,13 +225,24 @@ mod tests {
 
     #[test]
     fn names_stand_below_their_points() {
-        let series = |name: &str| Series { name: name.to_owned(), points: vec![(0.0, 1.0), (1.0, 1.0)] };
+        let series = |name: &str| Series {
+            name: name.to_owned(),
+            points: vec![(0.0, 1.0), (1.0, 1.0)],
+            errors: vec![Some(0.25), None],
+        };
         let names = ["baseline", "width-32"];
         let chart = Chart { axis: Axis::Names(&names), series: vec![series("a"), series("b")] };
         let svg = chart.draw().unwrap();
         assert_eq!(svg.matches("baseline").count(), 1, "{svg}");
         assert_eq!(svg.matches("width-32").count(), 1, "{svg}");
-        assert_eq!(svg.matches("<circle").count(), 4);
+        // Four points, and the middles of two bars.
+        assert_eq!(svg.matches("<circle").count(), 6);
+        // A bar is a line with two ends, and there are two.
+        let without = |series: Series| Series { errors: vec![None, None], ..series };
+        let plain =
+            Chart { axis: Axis::Names(&names), series: vec![without(series("a")), without(series("b"))] };
+        let lines = |svg: &str| svg.matches("<polyline").count() + svg.matches("<line").count();
+        assert!(lines(&svg) > lines(&plain.draw().unwrap()), "{svg}");
     }
 
     #[test]

@@ -28,14 +28,16 @@ Examples:
   waycairn compare settings.learning_rate val/loss seconds --format csv
   waycairn compare --root outputs/small --format json
   waycairn compare val/loss --plot --against settings.learning_rate -o loss.svg
+  waycairn compare val/loss --plot --against member -o members.svg
 
-A PATH is a metric's, as loss_by_position.mean or coverage.projected_mean.0, a setting's, as settings.learning_rate, a
-field that the run recorded, as val/loss, its last value, or seconds, what the training took. Without one all numbers of all metrics are
+A PATH is a metric's, as loss_by_position.mean or coverage.projected_mean.0, a setting's, as settings.learning_rate, variant
+or member, a field that the run recorded, as val/loss, its last value, or seconds, what the training took. Without one all numbers of all metrics are
 shown, and the losses where there are no metrics.
 
-With --plot it is a figure: a point for each run. Its horizontal axis has the variants, or the numbers at the path of
---against: then it shows the runs that differ from the baseline in that setting alone, with a line through the means of
-the members.")]
+With --plot it is a figure: a point for each run. Its horizontal axis has the variants, or the members where there is one
+variant, or what stands at the path of --against. Of a setting that varies it shows the runs that differ from the baseline in
+that setting alone; through numbers goes a line, by the means of the members. Where a metric X has X_standard_error beside it,
+a bar is one standard error to each side.")]
 pub(crate) struct CompareArgs {
     /// What to show
     #[arg(value_name = "PATH")]
@@ -43,7 +45,7 @@ pub(crate) struct CompareArgs {
     /// Draw it, as SVG, into FILE
     #[arg(long, requires = "output")]
     pub(super) plot: bool,
-    /// The number that the horizontal axis of the plot has [default: the variants beside each other]
+    /// What the horizontal axis of the plot has: numbers, or names [default: variants, or members]
     #[arg(long, value_name = "PATH", requires = "plot")]
     pub(super) against: Option<String>,
     #[command(flatten)]
@@ -54,6 +56,9 @@ pub(crate) struct CompareArgs {
 
 /// The names of a row that are not the user's.
 const FIXED: &[&str] = &["run", "path", "variant", "member", "node", "state"];
+
+/// As many paths stand beside each other in a table; more are lines of it.
+const WIDEST: usize = 10;
 
 /// What is shown of runs that have no metrics.
 const LOSSES: [&str; 2] = ["train/loss", "val/loss"];
@@ -113,6 +118,17 @@ pub(crate) fn run(args: &CompareArgs, context: &Context) -> Result<(), CliError>
     };
     match args.output.format() {
         Format::Table => {
+            if paths.len() > WIDEST {
+                // Turned: a line for each path, and a column for each run.
+                let names = runs.iter().map(|compared| compared.run.run.name.as_str());
+                let mut grid = Grid::new(["path"].into_iter().chain(names));
+                for path in &paths {
+                    let values = runs.iter().map(|run| run.find(path).unwrap_or(Value::Null));
+                    grid.push([Value::Text(path.clone())].into_iter().chain(values));
+                }
+                context.table(&grid, "no runs of a study", &mut out)?;
+                return out.finish();
+            }
             let titles = ["run", "state"].into_iter().chain(paths.iter().map(String::as_str));
             let mut grid = Grid::new(titles);
             for run in &runs {
@@ -173,26 +189,39 @@ fn plot(args: &CompareArgs, runs: &[Compared], paths: &[String]) -> Result<(), C
         _ => true,
     };
     let runs: Vec<&Compared> = runs.iter().filter(own).collect();
-    let mut variants: Vec<&str> = Vec::new();
-    for compared in &runs {
-        if !variants.contains(&compared.run.run.variant.as_str()) {
-            variants.push(&compared.run.run.variant);
+    let variants = names(&runs, "variant");
+    let against = match &args.against {
+        Some(path) => path.as_str(),
+        None if variants.len() == 1 => "member",
+        None => "variant",
+    };
+    // Numbers where all are, else names.
+    let numbers =
+        runs.iter().all(|compared| compared.find(against).as_ref().is_none_or(|at| number(at).is_some()));
+    let of_names = names(&runs, against);
+    let place = |compared: &Compared| -> Option<f64> {
+        let at = compared.find(against)?;
+        if numbers {
+            return number(&at);
         }
-    }
-    let place = |compared: &Compared| match &args.against {
-        Some(path) => compared.find(path).as_ref().and_then(number),
-        None => variants.iter().position(|known| *known == compared.run.run.variant).map(|at| at as f64),
+        let name = name_of(&at);
+        of_names.iter().position(|known| *known == name).map(|at| at as f64)
     };
-    let points = |path: &String| {
-        let point = |compared: &&Compared| Some((place(compared)?, number(&compared.find(path)?)?));
-        Series { name: path.clone(), points: runs.iter().filter_map(point).collect() }
+    let series = |path: &String| {
+        let (mut points, mut errors) = (Vec::new(), Vec::new());
+        for compared in &runs {
+            let value = compared.find(path).as_ref().and_then(number);
+            if let (Some(place), Some(value)) = (place(compared), value) {
+                points.push((place, value));
+                errors.push(compared.standard_error(path));
+            }
+        }
+        Series { name: path.clone(), points, errors }
     };
+    let names: Vec<&str> = of_names.iter().map(String::as_str).collect();
     let chart = Chart {
-        axis: match &args.against {
-            Some(path) => Axis::Numbers(path),
-            None => Axis::Names(&variants),
-        },
-        series: paths.iter().map(points).filter(|series| !series.points.is_empty()).collect(),
+        axis: if numbers { Axis::Numbers(against) } else { Axis::Names(&names) },
+        series: paths.iter().map(series).filter(|series| !series.points.is_empty()).collect(),
     };
     let svg = chart.draw().ok_or_else(|| {
         CliError::new("not_found", "there is nothing to draw")
@@ -202,6 +231,26 @@ fn plot(args: &CompareArgs, runs: &[Compared], paths: &[String]) -> Result<(), C
     let mut out = args.output.place.open()?;
     out.bytes(svg.as_bytes())?;
     out.finish()
+}
+
+/// What stands at a path, each once, in the order of the runs.
+fn names(runs: &[&Compared], path: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for value in runs.iter().filter_map(|compared| compared.find(path)) {
+        let name = name_of(&value);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// A value as it stands below an axis.
+fn name_of(value: &Value) -> String {
+    match value {
+        Value::Text(text) => text.clone(),
+        other => serde_json::to_string(other).unwrap_or_default(),
+    }
 }
 
 /// A finite number.
@@ -234,10 +283,27 @@ fn leaves(path: &str, value: &Json, found: &mut Vec<String>) {
 }
 
 impl Compared {
+    /// The standard error of what stands at a path of a metric: `coverage.joint_density.0` has that at
+    /// `coverage.joint_density_standard_error.0`.
+    fn standard_error(&self, path: &str) -> Option<f64> {
+        let steps: Vec<&str> = path.split('.').collect();
+        let last = steps.iter().rposition(|step| step.parse::<usize>().is_err())?;
+        let with = |(at, step): (usize, &&str)| {
+            if at == last { format!("{step}_standard_error") } else { (*step).to_owned() }
+        };
+        let path: Vec<String> = steps.iter().enumerate().map(with).collect();
+        self.find(&path.join(".")).as_ref().and_then(number)
+    }
+
     /// What stands at a path: of the settings, of the training, of the last node, or of the metrics.
     fn find(&self, path: &str) -> Option<Value> {
         if path == "seconds" {
             return self.run.status.as_ref()?.seconds.map(Value::Float);
+        }
+        match path {
+            "variant" => return Some(Value::Text(self.run.run.variant.clone())),
+            "member" => return Some(Value::Text(self.run.run.member.clone())),
+            _ => {}
         }
         if let Some(field) = self.fields.get(path) {
             return Some(Value::from(field));
