@@ -128,6 +128,21 @@ impl Prior {
         Ok(out)
     }
 
+    /// The prior of one coordinate by itself: coordinates are independent.
+    ///
+    /// # Errors
+    ///
+    /// [`GaussianError::Value`] for a coordinate that there is not.
+    pub fn marginal(&self, coordinate: usize) -> Result<Self, GaussianError> {
+        match self.coordinates.get(coordinate) {
+            Some(one) => Ok(Self { coordinates: vec![*one] }),
+            None => Err(GaussianError::value(
+                "coordinate",
+                format!("is {coordinate} of a prior with {}", self.coordinates.len()),
+            )),
+        }
+    }
+
     /// The lattice of each coordinate that has one.
     #[must_use]
     pub fn lattices(&self) -> Vec<Option<Lattice>> {

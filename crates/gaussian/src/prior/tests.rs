@@ -113,6 +113,12 @@ fn gaussian_case_04_a_mixed_prior_is_mixed() {
         assert_eq!(*log, prior.log_density(point).unwrap());
     }
     assert!(prior.log_density(&[1.0]).is_err());
+    // Of one coordinate by itself.
+    let lattice = prior.marginal(1).unwrap();
+    assert_eq!((lattice.parameters(), lattice.measure()), (1, Measure::Discrete));
+    assert!((lattice.log_density(&[0.2]).unwrap() + 51_f64.ln()).abs() < 1e-12);
+    assert!((prior.marginal(0).unwrap().log_density(&[1.0]).unwrap() + 3.8_f64.ln()).abs() < 1e-12);
+    assert!(prior.marginal(2).unwrap_err().to_string().contains("of a prior with 2"));
 }
 
 #[test]
