@@ -32,6 +32,18 @@
 //! | `simulation_based_calibration`, `tarp` | whether posteriors are as wide as they say, over draws of the prior |
 //! | `parameter_count` | how many numbers a model of any experiment learned |
 //!
+//! | plot | shows |
+//! | --- | --- |
+//! | `training` | the loss of each epoch |
+//! | `prior` | samples of the prior beside its exact density |
+//! | `inference` | estimates against truths, with sets; the mass of candidates in some cases |
+//! | `pairwise` | learned against exact log ratios |
+//! | `reweighting`, `showcase` | samples of one point, weighted to be those of another |
+//! | `observation_histogram` | what the first ensemble observed |
+//! | `simulation_based_calibration`, `tarp` | ranks and expected coverage of draws of the prior, with bands |
+//!
+//! Every figure is a PNG at `plotting.dpi` and an SVG.
+//!
 //! # Sections
 //!
 //! `inference`, `verification`, `showcase`, `calibration` and `plotting`, as in [`waycairn_gaussian::settings`]. A selector
@@ -50,6 +62,7 @@
 mod metrics;
 mod model;
 mod plan;
+mod plots;
 mod products;
 mod ratio;
 mod scores;
@@ -62,6 +75,10 @@ pub use metrics::{
     BiasMetric, ClassificationMetric, CoverageMetric, ExactReferenceMetric, MedianAbsoluteBiasMetric,
     NormalizationMetric, PairwiseMetric, ParameterCountMetric, PosteriorMetric, ResolutionMetric,
     ReweightingMetric, SimulationBasedCalibration, Tarp, WidthMetric,
+};
+pub use plots::{
+    CohortSeries, InferencePlot, ObservationHistogramPlot, PairwisePlot, PriorPlot, ReweightingPlot,
+    ShowcasePlot, SimulationBasedCalibrationPlot, TarpPlot, TrainingPlot, cohort_figure,
 };
 pub use products::{
     CalibrationObservations, CalibrationScores, CandidatesProduct, EnsembleScores, Inference,
@@ -77,6 +94,8 @@ export_analyses! {
         ClassificationMetric, BiasMetric, CoverageMetric, WidthMetric, ResolutionMetric, PosteriorMetric,
         ExactReferenceMetric, PairwiseMetric, ReweightingMetric, NormalizationMetric,
         MedianAbsoluteBiasMetric, ParameterCountMetric, SimulationBasedCalibration, Tarp,
+        TrainingPlot, PriorPlot, InferencePlot, PairwisePlot, ReweightingPlot, ShowcasePlot, ObservationHistogramPlot,
+        SimulationBasedCalibrationPlot, TarpPlot,
     ],
     products: [
         Training, Observations, CandidatesProduct, EnsembleScores, Inference, TestPredictions,

@@ -1,0 +1,109 @@
+//! The plot `prior`: what samples of the prior look like.
+
+use waycairn_analysis_api::serde_json::Value;
+use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources, stream};
+use waycairn_gaussian::settings::{ParametersSettings, PriorDefinitions, ProblemSettings, Section};
+use waycairn_gaussian::{Prior, Problem};
+
+use super::axis::{Axis, counted, file_name, spoken};
+use super::canvas::{BLUE, Stroke, VERMILION};
+use super::figure::{Figure, Figures, Format, Key, emit, steps};
+use super::histogram::Bins;
+use super::input::{BINS, DPI, amount, dpi, plot_sources, setting};
+
+const SOURCES: Sources = plot_sources!(["src/plots/prior.rs"], [PRIOR, PROBLEM]);
+
+const POINTS: &str = "analysis.plotting.prior_points";
+
+/// Draws the density of samples of the prior, for each parameter, beside the exact one.
+#[derive(Debug, Default)]
+pub struct PriorPlot;
+
+impl Analysis for PriorPlot {
+    fn declare() -> Declaration {
+        let what = "samples of the prior of each parameter, beside its exact density";
+        let training =
+            ["problem", "parameters", "prior", "priors", "seed"].map(|name| format!("training.{name}"));
+        let needs = training.into_iter().fold(Needs::default(), Needs::study);
+        Declaration::new("prior", env!("CARGO_PKG_VERSION"), what)
+            .plot()
+            .needs(needs.study("member").study(DPI).study(BINS).study(POINTS))
+            .sources(SOURCES)
+    }
+
+    fn analyze(&self, context: &Context<'_>) -> Result<(), AnalysisError> {
+        let settings = ProblemSettings::read(&setting::<Value>(context, "training.problem")?)?;
+        let parameters = ParametersSettings::read(&setting::<Value>(context, "training.parameters")?)?;
+        let problem = Problem::resolve(&settings, &parameters)?;
+        let name: String = setting(context, "training.prior")?;
+        let definitions = PriorDefinitions::read(&setting::<Value>(context, "training.priors")?)?;
+        let prior = Prior::resolve(&name, definitions.get(&name)?, &settings, &parameters, &problem)?;
+        let (seed, member): (u64, String) = (setting(context, "training.seed")?, setting(context, "member")?);
+        let mut rng = stream(seed, "prior-plot", Some(&member));
+        let samples = prior.sample(amount(context, POINTS)?, &mut rng)?;
+        emit(context, &draw(&problem, &prior, &samples, amount(context, BINS)?)?, dpi(context)?)
+    }
+}
+
+/// Points of the curve of an exact density.
+const CURVE: usize = 201;
+
+pub(crate) fn draw(
+    problem: &Problem,
+    prior: &Prior,
+    samples: &[f32],
+    bins: usize,
+) -> Result<Figures, AnalysisError> {
+    let parameters = problem.parameters();
+    let lattices = prior.lattices();
+    let mut figures = Figures::new();
+    for (column, (parameter, lattice)) in parameters.iter().zip(&lattices).enumerate() {
+        let values: Vec<f64> =
+            samples.iter().skip(column).step_by(parameters.len()).copied().map(f64::from).collect();
+        if values.is_empty() {
+            return Err(AnalysisError::new("there is no sample of the prior; raise `plotting.prior_points`"));
+        }
+        let exact = prior.marginal(column)?;
+        let density = |at: f64| -> Result<f64, AnalysisError> { Ok(libm::exp(exact.log_density(&[at])?)) };
+        let (low, high) = (parameter.low, parameter.high);
+        let points: Vec<f64> = match lattice {
+            Some(lattice) => lattice.points(),
+            None => (0..CURVE).map(|index| low + (high - low) * index as f64 / (CURVE - 1) as f64).collect(),
+        };
+        let curve =
+            points.iter().map(|at| Ok((*at, density(*at)?))).collect::<Result<Vec<_>, AnalysisError>>()?;
+        let bins = match lattice {
+            // A bin for each point, or for as many of them; what is exact is then the mass of one bin.
+            Some(_) => Bins::of(&points, bins).unwrap_or_else(|| Bins::even(low, high, bins)),
+            None => Bins::even(low, high, bins),
+        };
+        let weight = 1.0 / values.len() as f64;
+        let sampled = values.iter().map(|value| (*value, weight));
+        let (label, heights, curve) = if lattice.is_some() {
+            let exact = bins.masses(curve.iter().copied());
+            let middle = bins.edges.windows(2).map(|edge| (edge[0] + edge[1]) / 2.0);
+            let label = if bins.discrete { "probability" } else { "probability of a bin" };
+            (label, bins.masses(sampled), middle.zip(exact).collect())
+        } else {
+            ("probability density", bins.densities(sampled), curve)
+        };
+        let all = heights.iter().copied().chain(curve.iter().map(|(_, density)| *density));
+        let name = parameter.name.to_string();
+        let air = (bins.high() - bins.low()) * 0.02;
+        let x = Axis::new(spoken(&name), bins.low() - air, bins.high() + air);
+        let mut figure = Figure::new(Format::Wide, x, Axis::from_zero(label, all));
+        let outline = steps(&bins.edges, &heights);
+        figure.area(outline.clone(), BLUE.faint(0.2));
+        figure.line(outline, Stroke::new(BLUE, 1.1));
+        figure.key(counted(values.len(), "sample"), Key::Line(Stroke::new(BLUE, 1.1)));
+        if lattice.is_some() {
+            figure.dots(curve, 1.8, VERMILION);
+            figure.key("exact", Key::Dot(VERMILION));
+        } else {
+            figure.line(curve, Stroke::new(VERMILION, 1.4));
+            figure.key("exact", Key::Line(Stroke::new(VERMILION, 1.4)));
+        }
+        figures.push((file_name(&name), figure));
+    }
+    Ok(figures)
+}

@@ -1,0 +1,447 @@
+//! Every figure, of data as the study has it, and of data as it should not be.
+
+use serde_json::json;
+use waycairn_analysis_api::{AnalysisError, Stream, stream};
+use waycairn_gaussian::settings::{
+    InferenceSettings, ParametersSettings, PriorDefinitions, ProblemSettings, Section,
+};
+use waycairn_gaussian::{Candidates, ExactScores, Prior, Problem, Summary, Truths, standard_normal, uniform};
+
+use super::canvas::{Anchor, Canvas, Shape, VERMILION};
+use super::cohort::{self, CohortSeries};
+use super::figure::{Figure, Figures};
+use super::font::Font;
+use super::inference::{Estimates, Retained};
+use super::reweighting::Pair;
+use super::training::{History, Validation};
+use super::{calibration, observations, pairwise, prior, tarp, training};
+
+/// A problem and a prior of a family for all of its parameters.
+fn study(family: &str, dimension: usize, infer: &[&str]) -> (Problem, Prior) {
+    let settings = ProblemSettings::read(&json!({"dimension": dimension, "infer": infer})).unwrap();
+    let parameters = ParametersSettings::default();
+    let problem = Problem::resolve(&settings, &parameters).unwrap();
+    let definitions = PriorDefinitions::default();
+    let definition = definitions.get(family).unwrap();
+    let prior = Prior::resolve(family, definition, &settings, &parameters, &problem).unwrap();
+    (problem, prior)
+}
+
+fn priors(family: &str, infer: &[&str]) -> Figures {
+    let (problem, prior) = study(family, 1, infer);
+    let samples = prior.sample(20_000, &mut stream(0, "prior-plot", None)).unwrap();
+    prior::draw(&problem, &prior, &samples, 100).unwrap()
+}
+
+/// The figures of an inference that knows the likelihood, up to an error that is smooth in theta.
+fn inference(
+    family: &str,
+    dimension: usize,
+    infer: &[&str],
+    settings: serde_json::Value,
+    most: usize,
+) -> Figures {
+    let (problem, prior) = study(family, dimension, infer);
+    let settings = InferenceSettings::read(&settings).unwrap();
+    let truths = Truths::new(&problem, &settings, &mut stream(0, "truth-design", None)).unwrap();
+    let x = truths.observe(&problem, 15, &mut stream(0, "inference-observations", None)).unwrap();
+    let support = Candidates::support(&prior, &settings);
+    let candidates =
+        Candidates::new(&problem, &support, &settings, &mut stream(0, "candidate-design", None)).unwrap();
+    let names = problem.names();
+    let p = names.len();
+    let exact = ExactScores::new(&problem, &candidates.theta).unwrap();
+    let each = 15 * dimension;
+    let exact_scores = |case: usize| {
+        let mut scores = vec![0.0; candidates.log_measure.len()];
+        exact.of_case(&x[case * each..][..each], &mut scores).unwrap();
+        scores
+    };
+    let ratio = |case: usize| -> Vec<f64> {
+        let wrong = |theta: &[f32]| theta.iter().map(|value| (f64::from(*value) * 1.3).sin()).sum::<f64>();
+        exact_scores(case)
+            .iter()
+            .zip(candidates.theta.chunks_exact(p))
+            .map(|(score, theta)| score + wrong(theta))
+            .collect()
+    };
+    let summary = Summary::new(&candidates.theta, &candidates.log_measure, &settings.levels).unwrap();
+    let membership = vec![None; truths.theta.len() / p];
+    let summaries = summary
+        .cases(&membership, |case, scores| {
+            scores.copy_from_slice(&ratio(case));
+            Ok::<_, waycairn_gaussian::GaussianError>(0.0)
+        })
+        .unwrap();
+    let estimates = Estimates {
+        parameters: &names,
+        levels: &settings.levels,
+        truth: &truths.theta,
+        mode: &summaries.mode,
+        lower: &summaries.lower,
+        upper: &summaries.upper,
+    };
+    let mut figures = estimates.draw(most).unwrap();
+    let prior = prior.log_densities(&candidates.theta).unwrap();
+    for case in waycairn_gaussian::retained_cases(membership.len(), 2) {
+        let (ratio, exact) = (ratio(case), exact_scores(case));
+        let posterior: Vec<f64> = ratio.iter().zip(&prior).map(|(ratio, prior)| ratio + prior).collect();
+        let retained = Retained {
+            case,
+            parameters: &names,
+            theta: &candidates.theta,
+            log_measure: &candidates.log_measure,
+            scores: &[("ratio", &ratio), ("posterior", &posterior), ("exact", &exact)],
+            truth: &truths.theta[case * p..][..p],
+        };
+        figures.extend(retained.draw(100).unwrap());
+    }
+    figures
+}
+
+fn history(epochs: usize) -> History {
+    let loss = |epoch: usize, end: f64| Some(end + 0.05 / (epoch + 1) as f64);
+    History {
+        train_loss: (0..epochs).map(|epoch| loss(epoch, 0.5402)).collect(),
+        validation: (0..epochs).map(|epoch| Validation { bce: loss(epoch, 0.5411) }).collect(),
+        selected_epoch: epochs,
+    }
+}
+
+/// Log ratios of pairs, ever further from the exact ones.
+fn ratios(pairs: usize, each: usize) -> (Vec<f64>, Vec<f64>) {
+    let mut rng = stream(0, "ratios", None);
+    let mut exact = Vec::new();
+    let mut learned = Vec::new();
+    for pair in 0..pairs {
+        for probe in 0..each {
+            let side = if probe < each / 2 { -4.0 } else { 4.0 };
+            let value = side + 3.0 * standard_normal(&mut rng);
+            exact.push(value);
+            learned.push(value * (1.0 - 0.1 * pair as f64) + 0.4 * standard_normal(&mut rng));
+        }
+    }
+    (exact, learned)
+}
+
+/// Normal samples at 3 and at `target`, with the log ratio of those at 3, `off` too large in slope.
+fn samples(
+    rng: &mut Stream,
+    count: usize,
+    target: f64,
+    off: f64,
+) -> (Vec<f32>, Vec<f32>, Vec<f64>, Vec<f64>) {
+    let source: Vec<f32> = (0..count).map(|_| (3.0 + 2.0 * standard_normal(rng)) as f32).collect();
+    let to: Vec<f32> = (0..count).map(|_| (target + 2.0 * standard_normal(rng)) as f32).collect();
+    let exact = |x: f32| {
+        let x = f64::from(x);
+        ((x - 3.0).powi(2) - (x - target).powi(2)) / 8.0
+    };
+    let learned = source.iter().map(|x| exact(*x) * off).collect();
+    let exact = source.iter().map(|x| exact(*x)).collect();
+    (source, to, learned, exact)
+}
+
+fn pair(count: usize, target: f64, bins: usize, with_exact: bool) -> Figures {
+    let (source, target, learned, exact) = samples(&mut stream(0, "samples", None), count, target, 0.85);
+    let exact = with_exact.then_some(exact.as_slice());
+    let pair = Pair { dimension: 1, source: &source, target: &target, learned: &learned, exact };
+    pair.draw("pair 7 of 256, the worst: sliced W1 1.23", bins).unwrap()
+}
+
+fn shares(count: usize, bend: f64) -> Vec<f64> {
+    let mut rng = stream(0, "shares", None);
+    (0..count).map(|_| uniform(&mut rng).powf(bend)).collect()
+}
+
+fn members() -> Vec<String> {
+    ["uniform", "normal", "exponential", "grid"].map(str::to_owned).to_vec()
+}
+
+fn cohort() -> Figure {
+    let one = CohortSeries {
+        label: "68 % level",
+        values: &[Some(0.67), Some(0.64), Some(0.70), None],
+        errors: &[Some(0.015), Some(0.015), Some(0.015), None],
+        ideal: Some(0.68),
+    };
+    let two = CohortSeries {
+        label: "95 % level",
+        values: &[Some(0.94), Some(0.93), Some(0.955), Some(0.95)],
+        errors: &[Some(0.007); 4],
+        ideal: Some(0.95),
+    };
+    cohort::draw(&members(), "coverage of the joint set", &[one, two]).unwrap()
+}
+
+/// Every kind of figure, with labels that its SVG has.
+fn everything() -> Vec<(String, Figure, Vec<&'static str>)> {
+    let mut all = Vec::new();
+    let mut add = |plot: &str, figures: Figures, labels: &[&'static str]| {
+        for (name, figure) in figures {
+            all.push((format!("{plot}-{name}"), figure, labels.to_vec()));
+        }
+    };
+    add("training", training::draw(&history(5)).unwrap(), &["epoch", "binary cross-entropy", "validation"]);
+    add("training-one", training::draw(&history(1)).unwrap(), &["epoch 1, whose weights"]);
+    add("training-many", training::draw(&history(500)).unwrap(), &["training"]);
+    for family in ["uniform", "normal", "exponential", "grid"] {
+        add(
+            &format!("prior-{family}"),
+            priors(family, &["mean:0"]),
+            &["mean \u{3bc}\u{2080}", "exact", "20000 samples"],
+        );
+    }
+    add(
+        "prior-std",
+        priors("normal", &["std:0"]),
+        &["standard deviation \u{3c3}\u{2080}", "probability density"],
+    );
+    let small = json!({"sobol_truths": 256, "candidate_count": 16_384});
+    let labels = &["mean \u{3bc}\u{2080}"];
+    add("inference-1", inference("uniform", 1, &["mean:*"], small.clone(), 200), labels);
+    add("inference-lattice", inference("grid", 1, &["mean:*"], small.clone(), 200), labels);
+    let smoke = json!({"truth_design": "grid", "truth_points_per_axis": 7, "candidate_count": 256});
+    add("inference-smoke", inference("normal", 1, &["mean:*"], smoke, 200), labels);
+    let free = json!({"sobol_truths": 32, "align_truths_to_grid": false, "candidate_count": 16_384});
+    add("inference-2", inference("normal", 1, &["std:0", "mean:0"], free, 200), &["\u{2080}"]);
+    let two = json!({"sobol_truths": 64, "candidate_count": 16_384});
+    add("inference-2-lattice", inference("grid", 2, &["mean:*"], two, 200), &[]);
+    let one = json!({"sobol_truths": 1, "candidate_count": 1_024});
+    add("inference-alone", inference("uniform", 1, &["mean:*"], one, 200), labels);
+    let many = json!({"sobol_truths": 2_000, "align_truths_to_grid": false, "candidate_count": 512});
+    add("inference-many", inference("uniform", 1, &["mean:*"], many, 2_000), labels);
+    let (exact, learned) = ratios(6, 1_024);
+    let labels = &["exact log ratio", "learned log ratio", "RMSE"];
+    add("pairwise", pairwise::draw(&exact, &learned, 6).unwrap(), labels);
+    add("pairwise-constant", pairwise::draw(&[0.0; 8], &[0.0; 8], 2).unwrap(), labels);
+    let labels = &["observation x\u{2080}", "probability density", "learned weights (ESS"];
+    add("reweighting", pair(2_048, 4.0, 100, true), labels);
+    add("reweighting-far", pair(2_048, 9.6, 100, true), labels);
+    add("showcase", pair(200_000, 7.0, 1_000, false), labels);
+    add("reweighting-one", pair(1, 4.0, 100, true), labels);
+    let (problem, _) = study("uniform", 2, &["mean:*"]);
+    let mut x = Vec::new();
+    problem.simulate(&[3.0, 7.0], 15, &mut stream(0, "x", None), &mut x).unwrap();
+    add("observations", observations::draw(&x[..15], 1, 100).unwrap(), &["observations in a bin"]);
+    add("observations-2", observations::draw(&x, 2, 100).unwrap(), &["observation x\u{2081}"]);
+    add("observations-constant", observations::draw(&[2.0; 15], 1, 100).unwrap(), &["15 observations"]);
+    let labels = &["share of mass below the true mean \u{3bc}\u{2080}", "holds an ideal curve"];
+    let names = ["mean:0".to_owned()];
+    add(
+        "calibration",
+        calibration::draw(&names, &shares(500, 1.0), &shares(500, 0.98), 0.95).unwrap(),
+        labels,
+    );
+    add(
+        "calibration-bent",
+        calibration::draw(&names, &shares(500, 1.3), &shares(500, 0.98), 0.95).unwrap(),
+        labels,
+    );
+    add("calibration-one", calibration::draw(&names, &[0.4], &[0.6], 0.95).unwrap(), labels);
+    let labels = &["credibility level", "expected coverage", "holds an ideal curve"];
+    add("tarp", tarp::draw(&shares(500, 1.0), &shares(500, 0.98), 0.95).unwrap(), labels);
+    add("tarp-bent", tarp::draw(&shares(500, 1.6), &shares(500, 0.98), 0.95).unwrap(), labels);
+    add(
+        "cohort",
+        vec![("coverage".to_owned(), cohort())],
+        &["exponential", "95 % level", "coverage of the joint set"],
+    );
+    let names: Vec<String> = (0..12).map(|index| format!("exponential steep.{index}")).collect();
+    let values: Vec<Option<f64>> = (0..12).map(|index| Some(f64::from(index))).collect();
+    let series = CohortSeries { label: "bias", values: &values, errors: &[None; 12], ideal: Some(0.0) };
+    let long = cohort::draw(&names, "mean signed error", &[series]).unwrap();
+    add("cohort-long", vec![("bias".to_owned(), long)], &["exponential steep.11"]);
+    all
+}
+
+#[test]
+fn each_figure_has_its_size_and_its_labels_and_the_same_bytes_again() {
+    for (name, figure, labels) in everything() {
+        let canvas = figure.draw().unwrap();
+        for dpi in [1, 70, 140] {
+            let png = canvas.png(dpi).unwrap();
+            let (width, height) = size_of(&png);
+            let expected =
+                [canvas.width, canvas.height].map(|points| (points / 72.0 * dpi as f64).round() as u32);
+            assert_eq!([width, height], expected, "{name} at {dpi}");
+        }
+        let svg = canvas.svg().unwrap();
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
+        for label in labels {
+            assert!(svg.contains(label), "{name}: {label}");
+        }
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
+        inside(&name, &canvas);
+        let again = figure.draw().unwrap();
+        assert_eq!((again.png(70).unwrap(), again.svg().unwrap()), (canvas.png(70).unwrap(), svg), "{name}");
+    }
+}
+
+/// The size that a PNG says it has; its parts have the checksums that they say.
+fn size_of(png: &[u8]) -> (u32, u32) {
+    let number = |at: usize| png[at..at + 4].iter().fold(0_u32, |value, byte| value << 8 | u32::from(*byte));
+    assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
+    let mut at = 8;
+    let mut kinds = Vec::new();
+    while at < png.len() {
+        let length = number(at) as usize;
+        let mut crc = flate2::Crc::new();
+        crc.update(&png[at + 4..at + 8 + length]);
+        assert_eq!(crc.sum(), number(at + 8 + length));
+        kinds.push(png[at + 4..at + 8].to_vec());
+        at += 12 + length;
+    }
+    assert_eq!(kinds, [b"IHDR", b"pHYs", b"IDAT", b"IEND"].map(|kind| kind.to_vec()));
+    (number(16), number(20))
+}
+
+/// No shape reaches beyond the canvas, and no text is cut off or lies on another.
+fn inside(name: &str, canvas: &Canvas) {
+    let font = Font::new().unwrap();
+    let mut boxes: Vec<(String, [f64; 4])> = Vec::new();
+    let within = |(x, y): (f64, f64)| {
+        (-0.5..=canvas.width + 0.5).contains(&x) && (-0.5..=canvas.height + 0.5).contains(&y)
+    };
+    for shape in &canvas.shapes {
+        match shape {
+            Shape::Area { rings, .. } => assert!(rings.iter().flatten().all(|at| within(*at)), "{name}"),
+            Shape::Line { points, .. } => assert!(points.iter().all(|at| within(*at)), "{name}"),
+            Shape::Dots { centres, .. } => assert!(centres.iter().all(|at| within(*at)), "{name}"),
+            Shape::Text(text) => {
+                let width = font.width(&text.text, text.size);
+                let before = match text.anchor {
+                    Anchor::Start => 0.0,
+                    Anchor::Middle => width / 2.0,
+                    Anchor::End => width,
+                };
+                let (x, y, high) = (text.at.0, text.at.1, text.size * 0.75);
+                let corners = if text.upwards {
+                    [x - high, y + before - width, x, y + before]
+                } else {
+                    [x - before, y - high, x - before + width, y]
+                };
+                let [left, top, right, bottom] = corners;
+                assert!(
+                    within((left, top)) && within((right, bottom)),
+                    "{name}: {} at {corners:?}",
+                    text.text
+                );
+                boxes.push((text.text.clone(), corners));
+            }
+        }
+    }
+    for (index, (text, a)) in boxes.iter().enumerate() {
+        for (other, b) in &boxes[..index] {
+            let apart = a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
+            assert!(apart, "{name}: {text} {a:?} lies on {other} {b:?}");
+        }
+    }
+}
+
+#[test]
+fn pixels_are_those_of_the_shapes() {
+    // A square of vermilion on the left half, and nothing else: drawn as pixels that the PNG holds.
+    let mut canvas = Canvas::new(72.0, 36.0);
+    canvas.area(vec![(0.0, 0.0), (36.0, 0.0), (36.0, 36.0), (0.0, 36.0)], VERMILION);
+    let png = canvas.png(10).unwrap();
+    let from = png.windows(4).position(|window| window == b"IDAT").unwrap();
+    let mut lines = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::ZlibDecoder::new(&png[from + 4..]), &mut lines).unwrap();
+    let line: Vec<u8> = [0].into_iter().chain(VERMILION.color.repeat(5)).chain([255; 15]).collect();
+    assert_eq!(lines, line.repeat(5));
+}
+
+#[test]
+fn a_resolution_that_no_memory_holds_is_refused_with_its_setting() {
+    let canvas = cohort().draw().unwrap();
+    for dpi in [50_000, u64::MAX] {
+        let error = canvas.png(dpi).unwrap_err().to_string();
+        assert!(error.contains("lower `plotting.dpi`"), "{error}");
+    }
+}
+
+fn refused<T>(result: Result<T, AnalysisError>, why: &str) {
+    let error = result.err().unwrap().to_string();
+    assert!(error.contains(why), "{error}");
+}
+
+#[test]
+fn what_is_empty_or_not_finite_is_an_error_that_says_so() {
+    let history =
+        |losses: Vec<Option<f64>>| History { train_loss: losses, validation: Vec::new(), selected_epoch: 1 };
+    refused(training::draw(&history(vec![])), "nothing to draw");
+    refused(training::draw(&history(vec![None, Some(f64::NAN)])), "nothing to draw");
+    assert!(training::draw(&history(vec![None, Some(0.5)])).is_ok());
+
+    refused(pairwise::draw(&[], &[], 0), "no pair");
+    refused(pairwise::draw(&[1.0, 2.0], &[1.0], 1), "expected");
+    refused(
+        pairwise::draw(&[1.0; 2], &[1.0, f64::INFINITY], 1),
+        "`probe_log_ratio` has at 1 a value that is not finite",
+    );
+    refused(super::reweighting::worst(&[]), "no pair");
+    refused(super::reweighting::worst(&[1.0, f64::NAN]), "not finite");
+    assert_eq!(super::reweighting::worst(&[1.0, 3.0, 3.0]).unwrap(), 1);
+    assert_eq!(super::reweighting::part(&[1, 2, 3, 4], 2, 1).unwrap(), [3, 4]);
+    refused(super::reweighting::part(&[1, 2, 3], 2, 1), "expected");
+
+    let pair = |source: &[f32], learned: &[f64]| {
+        Pair { dimension: 1, source, target: &[1.0, 2.0], learned, exact: None }.draw("", 10)
+    };
+    refused(pair(&[], &[]), "no sample");
+    refused(pair(&[f32::NAN], &[0.0]), "not finite");
+    refused(pair(&[1.0], &[f64::NAN]), "log_ratio");
+    refused(pair(&[1.0, 2.0], &[0.0]), "expected");
+    assert!(pair(&[1.0], &[f64::NEG_INFINITY]).is_err());
+
+    refused(observations::draw(&[], 1, 10), "no observation");
+    refused(observations::draw(&[f32::INFINITY], 1, 10), "not finite");
+    refused(tarp::draw(&[], &[], 0.95), "shares");
+    refused(tarp::draw(&[0.5], &[0.5], 1.0), "probability");
+    let names = ["mean:0".to_owned()];
+    refused(calibration::draw(&names, &[f64::NAN], &[0.5], 0.95), "shares");
+    refused(calibration::draw(&names, &[0.5], &[], 0.95), "expected");
+
+    let (problem, prior) = study("uniform", 1, &["mean:0"]);
+    refused(prior::draw(&problem, &prior, &[], 10), "plotting.prior_points");
+    let none =
+        CohortSeries { label: "bias", values: &[None, Some(f64::NAN)], errors: &[None; 2], ideal: None };
+    refused(cohort::draw(&members()[..2], "bias", std::slice::from_ref(&none)), "no member");
+    refused(cohort::draw(&members(), "bias", &[none]), "expected");
+}
+
+#[test]
+fn cases_without_estimates_or_mass_are_errors() {
+    let names = ["mean:0".to_owned()];
+    let estimates = Estimates {
+        parameters: &names,
+        levels: &[0.68],
+        truth: &[1.0, 2.0],
+        mode: &[1.0, f64::NAN],
+        lower: &[0.5, 1.0],
+        upper: &[1.5, 3.0],
+    };
+    refused(estimates.draw(10), "the estimates of `mean:0` has at 3 a value that is not finite");
+    refused(Estimates { truth: &[], ..estimates }.draw(10), "no case");
+    refused(Estimates { lower: &[0.5], ..estimates }.draw(10), "expected");
+    assert_eq!(Estimates { mode: &[1.0, 2.0], ..estimates }.draw(1).unwrap()[0].0, "estimates-mean-0");
+
+    let retained = |scores: &[f64], truth: &[f32]| {
+        let scores = [("ratio", scores)];
+        Retained {
+            case: 3,
+            parameters: &names,
+            theta: &[0.0, 1.0],
+            log_measure: &[0.0; 2],
+            scores: &scores,
+            truth,
+        }
+        .draw(10)
+    };
+    refused(retained(&[f64::NEG_INFINITY; 2], &[0.5]), "case 3, target `ratio`");
+    refused(retained(&[0.0, f64::NAN], &[0.5]), "case 3, target `ratio`");
+    refused(retained(&[0.0; 2], &[f32::NAN]), "not finite");
+    let figures = retained(&[0.0, 1.0], &[0.5]).unwrap();
+    assert_eq!(figures.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["marginal-3-mean-0"]);
+}
