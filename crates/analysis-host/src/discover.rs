@@ -147,7 +147,7 @@ fn apart(found: &[Found], wanted: impl Fn(&Found) -> bool) -> Result<Vec<&Foreig
         if namesakes.iter().any(|other| other.digest() != analysis.digest()) {
             return Err(ambiguous(name, &namesakes));
         }
-        if analyses.iter().all(|other| other.declaration().name != *name) {
+        if analyses.iter().all(|other| other.id() != analysis.id()) {
             analyses.push(analysis);
         }
     }

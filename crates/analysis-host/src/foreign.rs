@@ -31,12 +31,25 @@ pub struct ForeignAnalysis {
     plugin: Plugin,
     index: usize,
     declared: Declared,
+    id: String,
     origin: Arc<Origin>,
 }
 
 impl ForeignAnalysis {
     pub(crate) fn new(plugin: Plugin, index: usize, declared: Declared, origin: Arc<Origin>) -> Self {
-        Self { plugin, index, declared, origin }
+        Self { plugin, index, id: declared.name.clone(), declared, origin }
+    }
+
+    /// Gives a plot whose name is a metric's as well an id of its own.
+    pub(crate) fn beside_its_metric(self) -> Self {
+        // No name has a dot.
+        Self { id: format!("plot.{}", self.declared.name), ..self }
+    }
+
+    /// What its results are recorded under: its name; `plot.NAME` where its library has a metric of that name too.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// What it declared.

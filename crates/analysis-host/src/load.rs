@@ -10,7 +10,7 @@ use serde_json::Value;
 use waycairn_analysis_api::host::{API_VERSION, OpenError, Plugin, SYMBOL, open};
 use waycairn_durable::Digest;
 
-use crate::declared::Declared;
+use crate::declared::{Declared, Kind};
 use crate::error::{DeclarationError, LoadError, SettingsError};
 use crate::foreign::{ForeignAnalysis, Origin, library_name};
 use crate::image;
@@ -70,7 +70,7 @@ impl Library {
         };
         for index in 0..plugin.count() {
             match Declared::ask(&plugin, index) {
-                Ok(declared) if library.has(&declared.name) => {
+                Ok(declared) if library.has(&declared) => {
                     let error = DeclarationError::Repeated { name: declared.name };
                     library.refuse(index, error);
                 }
@@ -80,6 +80,7 @@ impl Library {
                 Err(error) => library.refuse(index, error),
             }
         }
+        library.name_plots();
         for index in 0..plugin.products() {
             match DeclaredProduct::ask(&plugin, index) {
                 Ok(declared) if library.has_product(&declared.name) => {
@@ -103,8 +104,35 @@ impl Library {
         Ok(library)
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.analyses.iter().any(|analysis| analysis.declaration().name == name)
+    /// Whether there is one that this one could be taken for: of its name, and not a metric beside a plot.
+    fn has(&self, declared: &Declared) -> bool {
+        self.analyses.iter().map(ForeignAnalysis::declaration).any(|known| {
+            let beside = matches!(
+                (known.kind, declared.kind),
+                (Kind::Metric, Kind::Plot) | (Kind::Plot, Kind::Metric)
+            );
+            known.name == declared.name && !beside
+        })
+    }
+
+    /// Gives each plot that is called as a metric an id of its own.
+    fn name_plots(&mut self) {
+        let of = |kind| move |known: &&ForeignAnalysis| known.declaration().kind == kind;
+        let metrics: Vec<String> = self
+            .analyses
+            .iter()
+            .filter(of(Kind::Metric))
+            .map(|metric| metric.declaration().name.clone())
+            .collect();
+        let named = std::mem::take(&mut self.analyses).into_iter().map(|known| {
+            let declared = known.declaration();
+            if declared.kind == Kind::Plot && metrics.contains(&declared.name) {
+                known.beside_its_metric()
+            } else {
+                known
+            }
+        });
+        self.analyses = named.collect();
     }
 
     fn refuse(&mut self, index: usize, error: DeclarationError) {

@@ -75,16 +75,20 @@ impl AnalysisSettings {
             return Err(SettingsError::Plugin { path: document.path.clone(), what: error.to_string() });
         }
         let mut wanted = Vec::new();
-        let mut plain: Vec<&str> = Vec::new();
+        let mut ids: Vec<&str> = Vec::new();
         for (kind, name, line) in &wanted_names {
             wanted.push(find(&document, &libraries, *kind, name, *line)?);
             let own = name.rsplit_once('#').map_or(name.as_str(), |(_, own)| own);
-            if plain.contains(&own) {
+            let id = wanted.last().and_then(|(library, index): &(usize, usize)| {
+                let library = libraries.get(*library)?.result.as_ref().ok()?;
+                Some(library.analyses().get(*index)?.id())
+            });
+            if ids.iter().any(|known| Some(*known) == id) {
                 let key = if *kind == Kind::Metric { "metrics" } else { "plots" };
-                let accepted = "names that differ, among metrics and plots";
+                let accepted = "names that differ, among metrics and plots of different libraries";
                 return Err(bad(&document, *line, key, &format!("{own:?} twice"), accepted));
             }
-            plain.push(own);
+            ids.extend(id);
         }
         let mut settings = Self { document, libraries, wanted, own: BTreeMap::new(), complete: Value::Null };
         settings.fill(&tree)?;
@@ -126,10 +130,14 @@ impl AnalysisSettings {
         for analysis in self.analyses() {
             let name = &analysis.declaration().name;
             known.push(name.clone());
-            let section = given.remove(name).unwrap_or(Value::Null);
+            // A metric and a plot of one name share their section.
+            let section = given.get(name).cloned().unwrap_or(Value::Null);
             let resolved = analysis.resolve_settings(&section).map_err(|error| told(error, name))?;
             complete.entry(name.clone()).or_insert_with(|| resolved.clone());
-            own.insert(name.clone(), resolved);
+            own.insert(analysis.id().to_owned(), resolved);
+        }
+        for analysis in self.analyses() {
+            given.remove(&analysis.declaration().name);
         }
         // A section of what is not asked for this time is no mistake.
         let others: Vec<String> = self

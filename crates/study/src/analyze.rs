@@ -195,19 +195,19 @@ impl Launch<'_> {
         let mut wanted = Vec::new();
         for analysis in settings.analyses() {
             let declared = analysis.declaration();
-            match there.results.get(&declared.name) {
+            match there.results.get(analysis.id()) {
                 Some(old)
-                    if old.fingerprint == graph.wanted[&declared.name]
+                    if old.fingerprint == graph.wanted[analysis.id()]
                         // What is recorded elsewhere may have changed, and no key says so.
                         && declared.needs.scalars.is_empty()
                         && staged.keep(&folder, &old.files)? =>
                 {
-                    results.insert(declared.name.clone(), old.clone());
+                    results.insert(analysis.id().to_owned(), old.clone());
                 }
                 _ => wanted.push(analysis),
             }
         }
-        let names = wanted.iter().map(|analysis| analysis.declaration().name.clone()).collect();
+        let names = wanted.iter().map(|analysis| analysis.id().to_owned()).collect();
         let mut supply = Supply::new(self, graph, host, &observer);
         for product in wanted.iter().flat_map(|analysis| &analysis.declaration().needs.products) {
             supply.ensure(product)?;
@@ -222,7 +222,8 @@ impl Launch<'_> {
             let declared = analysis.declaration();
             let name = &declared.name;
             let begin = Instant::now();
-            let own = settings.own.get(name).cloned().unwrap_or(Value::Null);
+            let id = analysis.id();
+            let own = settings.own.get(id).cloned().unwrap_or(Value::Null);
             let host = StudyNode {
                 node: host,
                 products: &shelf,
@@ -237,14 +238,14 @@ impl Launch<'_> {
             })?;
             let files = staged.write(name, declared.kind, &outputs)?;
             let seconds = begin.elapsed().as_secs_f64();
-            let (kind, fingerprint) = (declared.kind.as_str().to_owned(), graph.wanted[name]);
-            results.insert(name.clone(), ResultOf { kind, fingerprint, files, seconds });
+            let (kind, fingerprint) = (declared.kind.as_str().to_owned(), graph.wanted[id]);
+            results.insert(id.to_owned(), ResultOf { kind, fingerprint, files, seconds });
             let provenance = analysis.provenance(&own).map_err(|error| StudyError::Products {
                 what: format!("the {} `{name}` cannot be recorded: {}", declared.kind, reasons(&error)),
             })?;
-            let mut attachment = waycairn_train::attachment(name, &provenance, outputs);
+            let mut attachment = waycairn_train::attachment(id, &provenance, outputs);
             // The settings of the analysis alone do not tell two results apart: products and the study count too.
-            attachment.fields.push((format!("{name}/fingerprint"), fingerprint.to_string().into()));
+            attachment.fields.push((format!("{id}/fingerprint"), fingerprint.to_string().into()));
             attached.push(attachment);
         }
         staged.metrics(&results)?;
@@ -357,7 +358,7 @@ pub(crate) fn fingerprint(
         "name": declared.name,
         "version": declared.version,
         "code": code,
-        "settings": settings.own.get(&declared.name),
+        "settings": settings.own.get(analysis.id()),
         "study": declared.needs.of_study(study).map_err(|error| told(&error))?,
         "products": products,
         "model": keys.get(MODEL).map(|key| key.digest().to_string()),

@@ -67,7 +67,7 @@ impl<'a> Graph<'a> {
         }
         let keys = graph.keys(run);
         for analysis in settings.analyses() {
-            let name = analysis.declaration().name.clone();
+            let name = analysis.id().to_owned();
             graph.wanted.insert(name, fingerprint(analysis, settings, &graph.study, &keys)?);
         }
         Ok(graph)

@@ -53,7 +53,7 @@ pub use analyze::{AnalysisFile, AnalysisState, ResultOf};
 pub use branches::{Branch, BranchReport, Reason, collect_branches, plan_branches};
 pub use collect::{collect, entries_named, plan_collection};
 pub use error::{SettingsError, StudyError};
-pub use init::init;
+pub use init::{Starter, init};
 pub use launch::{
     Cleaned, LaunchOptions, LaunchReport, PanicReport, ProductReport, RunReport, Stages, StudyEvent, launch,
 };

@@ -164,7 +164,7 @@ struct Task<'a> {
 
 impl Task<'_> {
     fn name(&self) -> &str {
-        &self.analysis.declaration().name
+        self.analysis.id()
     }
 
     /// Whether the node's record says that this very analysis is attached.

@@ -9,7 +9,8 @@ use super::canvas::GREY;
 use super::figure::{Figure, Figures, Format, IDEAL, Key, between, emit};
 use super::input::{BAND, DPI, dpi, fits, plot_sources, setting};
 
-const SOURCES: Sources = plot_sources!(["src/plots/tarp.rs", "src/plots/calibration.rs"], [CALIBRATION, METRICS]);
+const SOURCES: Sources =
+    plot_sources!(["src/plots/tarp.rs", "src/plots/calibration.rs"], [CALIBRATION, METRICS]);
 
 /// Draws the share of truths inside of regions around random points, for each mass of the region.
 #[derive(Debug, Default)]
