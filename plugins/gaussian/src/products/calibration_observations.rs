@@ -10,7 +10,7 @@ use waycairn_gaussian::{Prior, Problem, observe, uniform};
 
 use super::step::{product_of, read, selected};
 use crate::sources::sources_of;
-use crate::study::{Posed, section};
+use crate::study::{Posed, planned, section};
 
 const SOURCES: Sources = sources_of!(
     ["src/products/calibration_observations.rs", "src/products/step.rs", "src/sources.rs", "src/study.rs"],
@@ -53,7 +53,7 @@ impl Product for CalibrationObservations {
         let selected: Selected = read(selected)?;
         let (d, p) = (selected.problem.dimension() as u64, selected.problem.parameters().len() as u64);
         let each = product_of(&[selected.observations, d, 4]).saturating_add(20 * p + 8);
-        Ok(json!({"cases": product_of(&[selected.cases]), "bytes": product_of(&[selected.cases, each])}))
+        Ok(json!({"cases": planned(selected.cases), "bytes": product_of(&[selected.cases, each])}))
     }
 
     fn build(context: &BuildContext<'_>) -> Result<(), AnalysisError> {

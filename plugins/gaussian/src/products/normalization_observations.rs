@@ -10,7 +10,7 @@ use waycairn_gaussian::{Lattice, Prior, Problem, evidence_samples, normalization
 
 use super::step::{product_of, read, selected};
 use crate::sources::sources_of;
-use crate::study::{Posed, section};
+use crate::study::{Posed, planned, section};
 
 const SOURCES: Sources = sources_of!(
     ["src/products/normalization_observations.rs", "src/products/step.rs", "src/sources.rs", "src/study.rs"],
@@ -70,7 +70,7 @@ impl Product for NormalizationObservations {
         let Selected { problem, verification, .. } = read(selected)?;
         let samples = product_of(&[verification.marginal_samples, problem.dimension() as u64, 4]);
         let points = product_of(&[verification.normalization_thetas, problem.parameters().len() as u64, 4]);
-        Ok(json!({"bytes": product_of(&[samples.saturating_add(points)])}))
+        Ok(json!({"bytes": planned(samples.saturating_add(points))}))
     }
 
     fn build(context: &BuildContext<'_>) -> Result<(), AnalysisError> {

@@ -11,7 +11,7 @@ use waycairn_gaussian::{Endpoint, Problem, showcase_pair};
 use super::step::{product_of, read, selected, steps};
 use crate::ratio::ORIENTATION;
 use crate::sources::sources_of;
-use crate::study::{Posed, section};
+use crate::study::{Posed, planned, section};
 
 const SOURCES: Sources = sources_of!(
     [
@@ -68,7 +68,9 @@ impl Product for ShowcaseObservations {
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {
         let Selected { problem, showcase, .. } = read(selected)?;
-        Ok(json!({"bytes": product_of(&[showcase.samples, problem.dimension() as u64, 8])}))
+        let points = 16 * problem.parameters().len() as u64;
+        let samples = product_of(&[showcase.samples, problem.dimension() as u64, 8]);
+        Ok(json!({"bytes": planned(samples.saturating_add(points))}))
     }
 
     fn build(context: &BuildContext<'_>) -> Result<(), AnalysisError> {

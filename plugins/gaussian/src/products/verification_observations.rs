@@ -11,7 +11,7 @@ use waycairn_gaussian::{Endpoint, Lattice, Problem, ThetaPairs, directions};
 use super::step::{product_of, read, selected, steps};
 use crate::ratio::ORIENTATION;
 use crate::sources::sources_of;
-use crate::study::{Posed, section};
+use crate::study::{Posed, planned, section};
 
 const SOURCES: Sources = sources_of!(
     [
@@ -90,7 +90,7 @@ impl Product for VerificationObservations {
             d,
             8,
         ]));
-        Ok(json!({"bytes": product_of(&[bytes])}))
+        Ok(json!({"bytes": planned(bytes)}))
     }
 
     fn check(selected: &Value) -> Result<Checked, AnalysisError> {
