@@ -19,7 +19,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("waycairn-analysis-host", &["waycairn-analysis-api", "waycairn-durable"]),
     (
         "waycairn-train",
-        &["waycairn-dag", "waycairn-durable", "waycairn-store", "waycairn-cache", "waycairn-analysis-host"],
+        &[
+            "waycairn-dag",
+            "waycairn-durable",
+            "waycairn-store",
+            "waycairn-cache",
+            "waycairn-gaussian",
+            "waycairn-analysis-host",
+        ],
     ),
     (
         "waycairn-study",
