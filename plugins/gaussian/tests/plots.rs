@@ -8,9 +8,17 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use waycairn_analysis_host::{
-    AnalysisHost, DType, HostError, Kind, Library, NodeInfo, OwnedTensor, ProductData, RecordBatchReader,
-    TensorView,
+    AnalysisHost, DType, ForeignAnalysis, HostError, Kind, Library, NodeInfo, OwnedTensor, ProductData,
+    RecordBatchReader, TensorView,
 };
+
+/// The plot of a name: a metric may have the same.
+fn plot<'l>(library: &'l Library, name: &str) -> &'l ForeignAnalysis {
+    let of_name = |analysis: &&ForeignAnalysis| {
+        (analysis.declaration().kind, analysis.declaration().name.as_str()) == (Kind::Plot, name)
+    };
+    library.analyses().iter().find(of_name).unwrap()
+}
 
 fn library() -> Library {
     let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
@@ -156,13 +164,13 @@ fn products() -> BTreeMap<&'static str, Kept> {
 
 fn study() -> Value {
     json!({
-        "member": "normal-r0",
         "training": {
             "seed": 0, "prior": "normal", "problem": {"dimension": 2}, "parameters": {},
             "priors": {"normal": {"family": "normal"}},
         },
         "analysis": {
             "plotting": {"dpi": 70, "bins": 20, "prior_points": 500, "max_inference_cases": 4},
+            "inference": {"diagnostic_cases": 2},
             "showcase": {"bins": 15},
             "calibration": {"band_probability": 0.95},
         },
@@ -247,9 +255,10 @@ impl AnalysisHost for Node {
 /// Runs a plot on its declared settings; the figures, which are each a PNG and an SVG, and the products that it looked at.
 fn figures(name: &str) -> (Vec<String>, Vec<String>) {
     let library = library();
-    let plot = library.analyses().iter().find(|analysis| analysis.declaration().name == name).unwrap();
+    assert!(library.refused().is_empty(), "{:?}", library.refused());
+    let plot = plot(&library, name);
     let declared = plot.declaration();
-    assert_eq!((declared.kind, declared.needs.products.is_empty()), (Kind::Plot, name == "prior"));
+    assert_eq!(declared.needs.products.is_empty(), name == "prior");
     assert!(declared.sources.len() >= 9 && declared.settings == json!({}), "{declared:?}");
     let node = Node::of(&declared.needs.study);
     let outputs = plot.run(&node, &Value::Null).unwrap();
@@ -287,6 +296,12 @@ fn every_plot_draws_its_figures_of_what_it_declares() {
         "projection-5-0-1",
     ];
     assert_eq!(of("inference"), inference);
+    // Of all that are retained, no more than were asked for.
+    let library = library();
+    let inference = plot(&library, "inference");
+    let mut node = Node::of(&inference.declaration().needs.study);
+    node.study["analysis"]["inference"]["diagnostic_cases"] = json!(0);
+    assert_eq!(inference.run(&node, &Value::Null).unwrap().files.len(), 4, "the estimates of two parameters");
     assert_eq!(of("pairwise"), ["median", "worst"]);
     assert_eq!(of("reweighting"), ["axis-0", "axis-1"]);
     assert_eq!(of("showcase"), ["axis-0", "axis-1"]);
@@ -301,7 +316,10 @@ fn a_plot_declares_the_settings_that_it_reads_and_no_section() {
     let bins = "analysis.plotting.bins";
     let of = |name: &str| figures(name).1;
     assert_eq!(of("training"), [dpi]);
-    assert_eq!(of("inference"), [dpi, bins, "analysis.plotting.max_inference_cases"]);
+    assert_eq!(
+        of("inference"),
+        [dpi, bins, "analysis.plotting.max_inference_cases", "analysis.inference.diagnostic_cases"]
+    );
     assert_eq!(of("reweighting"), [dpi, bins]);
     assert_eq!(of("showcase"), [dpi, "analysis.showcase.bins"]);
     assert_eq!(of("tarp"), ["analysis.calibration.band_probability", dpi]);
@@ -311,7 +329,7 @@ fn a_plot_declares_the_settings_that_it_reads_and_no_section() {
 fn a_product_that_is_not_as_it_should_be_is_an_error_with_its_name() {
     let library = library();
     let run = |name: &str, change: &dyn Fn(&mut Node)| {
-        let plot = library.analyses().iter().find(|analysis| analysis.declaration().name == name).unwrap();
+        let plot = plot(&library, name);
         let mut node = Node::of(&plot.declaration().needs.study);
         change(&mut node);
         plot.run(&node, &Value::Null).unwrap_err().to_string()

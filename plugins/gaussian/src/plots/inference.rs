@@ -12,6 +12,8 @@ use super::input::{BINS, DPI, amount, dpi, finite, fits, lengths, plot_sources, 
 const SOURCES: Sources = plot_sources!(["src/plots/inference.rs"], [DENSITY]);
 
 const MOST_CASES: &str = "analysis.plotting.max_inference_cases";
+/// Where all cases are retained, no more than these are drawn one by one.
+const DIAGNOSTIC: &str = "analysis.inference.diagnostic_cases";
 
 /// Draws estimates, marginals and projections.
 #[derive(Debug, Default)]
@@ -23,7 +25,7 @@ impl Analysis for InferencePlot {
         let needs = Needs::default().product("inference").product("observations").product("candidates");
         Declaration::new("inference", env!("CARGO_PKG_VERSION"), what)
             .plot()
-            .needs(needs.study(DPI).study(BINS).study(MOST_CASES))
+            .needs(needs.study(DPI).study(BINS).study(MOST_CASES).study(DIAGNOSTIC))
             .sources(SOURCES)
     }
 
@@ -53,7 +55,8 @@ impl Analysis for InferencePlot {
         let theta = candidates.array::<f32>("theta")?;
         let [count, _] = lengths(&candidates, "theta")?;
         let bins = amount(context, BINS)?;
-        for (row, case) in cases.iter().enumerate() {
+        for row in retained_cases(cases.len(), amount(context, DIAGNOSTIC)?) {
+            let case = cases[row];
             let mut scores = Vec::new();
             for target in &targets {
                 let all = inference.array::<f64>(&format!("{target}_log_score"))?;
@@ -65,7 +68,7 @@ impl Analysis for InferencePlot {
                 scores.push((target.as_str(), of_case));
             }
             let retained = Retained {
-                case: *case,
+                case,
                 parameters: &parameters,
                 theta,
                 log_measure: candidates.array::<f64>("log_measure")?,

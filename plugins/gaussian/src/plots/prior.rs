@@ -1,9 +1,10 @@
 //! The plot `prior`: what samples of the prior look like.
 
 use waycairn_analysis_api::serde_json::Value;
-use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources, stream};
-use waycairn_gaussian::settings::{ParametersSettings, PriorDefinitions, ProblemSettings, Section};
+use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources, Study, stream};
 use waycairn_gaussian::{Prior, Problem};
+
+use crate::study::Posed;
 
 use super::axis::{Axis, counted, file_name, spoken};
 use super::canvas::{BLUE, Stroke, VERMILION};
@@ -11,7 +12,7 @@ use super::figure::{Figure, Figures, Format, Key, emit, steps};
 use super::histogram::Bins;
 use super::input::{BINS, DPI, amount, dpi, plot_sources, setting};
 
-const SOURCES: Sources = plot_sources!(["src/plots/prior.rs"], [PRIOR, PROBLEM]);
+const SOURCES: Sources = plot_sources!(["src/plots/prior.rs", "src/study.rs"], [PRIOR, PROBLEM]);
 
 const POINTS: &str = "analysis.plotting.prior_points";
 
@@ -27,21 +28,21 @@ impl Analysis for PriorPlot {
         let needs = training.into_iter().fold(Needs::default(), Needs::study);
         Declaration::new("prior", env!("CARGO_PKG_VERSION"), what)
             .plot()
-            .needs(needs.study("member").study(DPI).study(BINS).study(POINTS))
+            .needs(needs.study(DPI).study(BINS).study(POINTS))
             .sources(SOURCES)
     }
 
     fn analyze(&self, context: &Context<'_>) -> Result<(), AnalysisError> {
-        let settings = ProblemSettings::read(&setting::<Value>(context, "training.problem")?)?;
-        let parameters = ParametersSettings::read(&setting::<Value>(context, "training.parameters")?)?;
-        let problem = Problem::resolve(&settings, &parameters)?;
-        let name: String = setting(context, "training.prior")?;
-        let definitions = PriorDefinitions::read(&setting::<Value>(context, "training.priors")?)?;
-        let prior = Prior::resolve(&name, definitions.get(&name)?, &settings, &parameters, &problem)?;
-        let (seed, member): (u64, String) = (setting(context, "training.seed")?, setting(context, "member")?);
-        let mut rng = stream(seed, "prior-plot", Some(&member));
+        let training: &Value = context.study().get("training").unwrap_or(&Value::Null);
+        let study = Study::new(training, &Value::Null, "");
+        let posed = Posed::read(&study)?;
+        let (problem, prior) = (&posed.problem, posed.prior(&study)?);
+        // As training pairs are: priors have streams of their own, and replicas differ in their seeds.
+        let (seed, name): (u64, String) =
+            (setting(context, "training.seed")?, setting(context, "training.prior")?);
+        let mut rng = stream(seed, "prior-plot", Some(&name));
         let samples = prior.sample(amount(context, POINTS)?, &mut rng)?;
-        emit(context, &draw(&problem, &prior, &samples, amount(context, BINS)?)?, dpi(context)?)
+        emit(context, &draw(problem, &prior, &samples, amount(context, BINS)?)?, dpi(context)?)
     }
 }
 
