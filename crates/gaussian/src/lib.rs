@@ -117,6 +117,6 @@ pub use crate::reweighting::{Distances, Reweighted, Samples, effective_samples, 
 pub use crate::sobol::{MAX_SOBOL_AXES, MAX_SOBOL_POINTS};
 pub use crate::tarp::{expected_coverage, nearer_mass};
 pub use crate::training::{SplitSizes, TrainingData};
-pub use crate::truth::{TruthPlan, Truths, observe};
+pub use crate::truth::{OBSERVED_TOGETHER, TruthPlan, Truths, observe};
 pub use crate::verification::{Endpoint, ThetaPairs, directions, showcase_pair};
 pub use crate::workload::{Workload, WorkloadInput};

@@ -11,8 +11,8 @@ use crate::problem::{Parameter, Problem};
 use crate::settings::{InferenceSettings, TruthDesign};
 use crate::sobol::{self, Sobol};
 
-/// Cases whose observations are drawn together.
-const CASES: usize = 1_024;
+/// Cases whose observations are drawn, and so held, together.
+pub const OBSERVED_TOGETHER: usize = 1_024;
 
 /// Values of all truths, at most: 4 GiB as they are kept.
 const MAX_VALUES: u64 = 1 << 30;
@@ -217,7 +217,7 @@ pub fn observe<E: From<GaussianError>>(
 ) -> Result<(), E> {
     let (d, p) = (problem.dimension(), problem.parameters().len());
     let mut block = Vec::new();
-    for cases in theta.chunks(CASES * p) {
+    for cases in theta.chunks(OBSERVED_TOGETHER * p) {
         block.clear();
         block.reserve(cases.len() / p * count * d);
         for point in cases.chunks_exact(p) {

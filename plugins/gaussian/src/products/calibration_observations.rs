@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use waycairn_analysis_api::{
-    AnalysisError, BuildContext, Product, ProductDeclaration, Sources, Study, stream,
+    AnalysisError, BuildContext, Checked, Product, ProductDeclaration, Sources, Study, stream,
 };
 use waycairn_gaussian::settings::{CalibrationSettings, InferenceSettings};
-use waycairn_gaussian::{Prior, Problem, observe, uniform};
+use waycairn_gaussian::{OBSERVED_TOGETHER, Prior, Problem, observe, uniform};
 
-use super::step::{product_of, read, selected};
+use super::step::{product_of, read, selected, too_many};
 use crate::sources::sources_of;
 use crate::study::{Posed, planned, section};
 
@@ -54,6 +54,17 @@ impl Product for CalibrationObservations {
         let (d, p) = (selected.problem.dimension() as u64, selected.problem.parameters().len() as u64);
         let each = product_of(&[selected.observations, d, 4]).saturating_add(20 * p + 8);
         Ok(json!({"cases": planned(selected.cases), "bytes": product_of(&[selected.cases, each])}))
+    }
+
+    fn check(selected: &Value) -> Result<Checked, AnalysisError> {
+        let selected: Selected = read(selected)?;
+        let (d, p) = (selected.problem.dimension() as u64, selected.problem.parameters().len() as u64);
+        let together = selected.cases.min(OBSERVED_TOGETHER as u64) * d;
+        let large = [
+            too_many("calibration.cases", selected.cases, p),
+            too_many("inference.observations", selected.observations, together),
+        ];
+        Ok(Checked { errors: large.into_iter().flatten().collect(), warnings: Vec::new() })
     }
 
     fn build(context: &BuildContext<'_>) -> Result<(), AnalysisError> {

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use waycairn_analysis_api::{
-    AnalysisError, BuildContext, Product, ProductDeclaration, Sources, Study, stream,
+    AnalysisError, BuildContext, Checked, Product, ProductDeclaration, Sources, Study, stream,
 };
 use waycairn_gaussian::settings::{NormalizationDesign, VerificationSettings};
 use waycairn_gaussian::{Lattice, Prior, Problem, evidence_samples, normalization_points};
 
-use super::step::{product_of, read, selected};
+use super::step::{product_of, read, selected, too_many};
 use crate::sources::sources_of;
 use crate::study::{Posed, planned, section};
 
@@ -71,6 +71,16 @@ impl Product for NormalizationObservations {
         let samples = product_of(&[verification.marginal_samples, problem.dimension() as u64, 4]);
         let points = product_of(&[verification.normalization_thetas, problem.parameters().len() as u64, 4]);
         Ok(json!({"bytes": planned(samples.saturating_add(points))}))
+    }
+
+    fn check(selected: &Value) -> Result<Checked, AnalysisError> {
+        let Selected { problem, verification, .. } = read(selected)?;
+        let (d, p) = (problem.dimension() as u64, problem.parameters().len() as u64);
+        let large = [
+            too_many("verification.marginal_samples", verification.marginal_samples, d.max(p)),
+            too_many("verification.normalization_thetas", verification.normalization_thetas, p),
+        ];
+        Ok(Checked { errors: large.into_iter().flatten().collect(), warnings: Vec::new() })
     }
 
     fn build(context: &BuildContext<'_>) -> Result<(), AnalysisError> {

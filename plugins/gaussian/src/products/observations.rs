@@ -6,9 +6,9 @@ use waycairn_analysis_api::{
     AnalysisError, BuildContext, Checked, Product, ProductDeclaration, Sources, Study, stream,
 };
 use waycairn_gaussian::settings::{InferenceSettings, Section, TruthDesign};
-use waycairn_gaussian::{Problem, TruthPlan, Truths, observe};
+use waycairn_gaussian::{OBSERVED_TOGETHER, Problem, TruthPlan, Truths, observe};
 
-use super::step::{product_of, read, selected};
+use super::step::{product_of, read, selected, too_many};
 use crate::sources::sources_of;
 use crate::study::{Posed, planned, section};
 
@@ -83,10 +83,13 @@ impl Product for Observations {
     fn check(selected: &Value) -> Result<Checked, AnalysisError> {
         let selected: Selected = read(selected)?;
         let (settings, p) = (selected.settings()?, selected.problem.parameters().len());
-        let refused = Truths::check(&selected.problem, &settings).err();
+        let refused = Truths::check(&selected.problem, &settings).err().map(|error| error.to_string());
+        let plan = TruthPlan::new(&settings, p);
+        let together = plan.cases.min(OBSERVED_TOGETHER as u64) * selected.problem.dimension() as u64;
+        let large = too_many("inference.observations", settings.observations, together);
         Ok(Checked {
-            errors: refused.into_iter().map(|error| error.to_string()).collect(),
-            warnings: TruthPlan::new(&settings, p).warnings(&settings, p),
+            errors: refused.into_iter().chain(large).collect(),
+            warnings: plan.warnings(&settings, p),
         })
     }
 

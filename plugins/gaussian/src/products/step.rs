@@ -9,6 +9,16 @@ use waycairn_analysis_api::{AnalysisError, BuildContext};
 
 use crate::study::planned;
 
+/// Values that a builder holds at once, at most: 8 GiB of f32.
+const MAX_VALUES: u64 = 1 << 31;
+
+/// Refuses a count that would take the memory: `each` values are held for each of what it counts.
+pub(crate) fn too_many(setting: &str, count: u64, each: u64) -> Option<String> {
+    (product_of(&[count, each]) > MAX_VALUES).then(|| {
+        format!("`{setting}` is {count}, which makes more than {MAX_VALUES} values at {each} each; lower it")
+    })
+}
+
 /// The product of counts, or the largest one that can be planned.
 pub(crate) fn product_of(counts: &[u64]) -> u64 {
     planned(counts.iter().fold(1, |product, count| product.saturating_mul(*count)))

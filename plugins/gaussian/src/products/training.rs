@@ -8,7 +8,7 @@ use waycairn_analysis_api::{
 use waycairn_gaussian::settings::DataSettings;
 use waycairn_gaussian::{Prior, Problem, SplitSizes, TrainingData};
 
-use super::step::{product_of, read, selected};
+use super::step::{product_of, read, selected, too_many};
 use crate::sources::sources_of;
 use crate::study::{Posed, count, text, training_section};
 
@@ -16,9 +16,6 @@ const SOURCES: Sources = sources_of!(
     ["src/products/training.rs", "src/products/step.rs", "src/sources.rs", "src/study.rs"],
     [PAIRS]
 );
-
-/// Values of a split, at most: 8 GiB as they are kept.
-const MAX_VALUES: u64 = 1 << 31;
 
 /// The pairs that a network learns from and is measured on.
 #[derive(Debug)]
@@ -74,18 +71,12 @@ impl Product for Training {
         let settings: Selected = read(selected)?;
         let data = &settings.data;
         let sizes = [
-            ("train_size", data.train_size),
-            ("validation_size", data.validation_size),
-            ("test_size", data.test_size),
+            ("data.train_size", data.train_size),
+            ("data.validation_size", data.validation_size),
+            ("data.test_size", data.test_size),
         ];
-        let large = sizes.into_iter().filter(|(_, size)| product_of(&[*size, settings.width()]) > MAX_VALUES);
-        let errors = large.map(|(name, size)| {
-            format!(
-                "`data.{name}` is {size}, which makes more than {MAX_VALUES} values at {} a row; lower it",
-                settings.width()
-            )
-        });
-        Ok(Checked { errors: errors.collect(), warnings: Vec::new() })
+        let large = sizes.into_iter().filter_map(|(name, size)| too_many(name, size, settings.width()));
+        Ok(Checked { errors: large.collect(), warnings: Vec::new() })
     }
 
     fn build(context: &BuildContext<'_>) -> Result<(), AnalysisError> {

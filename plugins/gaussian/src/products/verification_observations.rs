@@ -8,7 +8,7 @@ use waycairn_analysis_api::{
 use waycairn_gaussian::settings::{PairDesign, VerificationSettings};
 use waycairn_gaussian::{Endpoint, Lattice, Problem, ThetaPairs, directions};
 
-use super::step::{product_of, read, selected, steps};
+use super::step::{product_of, read, selected, steps, too_many};
 use crate::ratio::ORIENTATION;
 use crate::sources::sources_of;
 use crate::study::{Posed, planned, section};
@@ -100,6 +100,16 @@ impl Product for VerificationObservations {
             && let Err(error) = ThetaPairs::check(verification.pairs, problem.parameters().len())
         {
             checked.errors.push(error.to_string());
+        }
+        let (d, p) = (problem.dimension() as u64, problem.parameters().len() as u64);
+        checked.errors.extend(too_many("verification.pairs", verification.pairs, 2 * p));
+        for (name, samples) in [
+            ("verification.samples_per_endpoint", verification.samples_per_endpoint),
+            ("verification.source_samples", verification.source_samples),
+            ("verification.target_samples", verification.target_samples),
+            ("verification.directions", verification.directions),
+        ] {
+            checked.errors.extend(too_many(name, samples, d));
         }
         Ok(checked)
     }
