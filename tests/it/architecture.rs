@@ -158,12 +158,16 @@ fn crates_depend_only_in_the_allowed_direction() {
     }
 }
 
-/// Every test of `crates/` that carries the id of an invariant, as it stands in the index: `store: store_1_...`.
+/// Every test of `crates/` and `plugins/` that carries the id of an invariant, as it stands in the index:
+/// `store: store_1_...`, `plugins/gaussian: gaussian_study_1_...`.
 fn tests_with_an_id(root: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for entry in std::fs::read_dir(root.join("crates")).expect("the crates") {
+    let within = |folder: &str| std::fs::read_dir(root.join(folder)).expect("a folder");
+    for entry in within("crates").chain(within("plugins")) {
         let folder = entry.expect("an entry").path();
         let label = folder.file_name().expect("a name").to_string_lossy().into_owned();
+        let plugin = folder.parent().is_some_and(|above| above.ends_with("plugins"));
+        let label = if plugin { format!("plugins/{label}") } else { label };
         let mut open = vec![folder];
         while let Some(path) = open.pop() {
             if path.is_dir() {
@@ -183,13 +187,16 @@ fn tests_with_an_id(root: &Path) -> BTreeSet<String> {
     found
 }
 
-/// The invariant whose id a test carries: `STORE-1` of `store_1_...`.
+/// The invariant whose id a test carries: `STORE-1` of `store_1_...`, `GAUSSIAN-STUDY-1` of `gaussian_study_1_...`.
 fn id_of(test: &str) -> Option<String> {
-    let mut parts = test.splitn(3, '_');
-    let (area, number, _) = (parts.next()?, parts.next()?, parts.next()?);
-    let known =
-        ["durable", "dag", "store", "cache", "train", "study", "gaussian", "abi", "cli"].contains(&area);
-    (known && number.parse::<u32>().is_ok()).then(|| format!("{}-{number}", area.to_uppercase()))
+    const AREAS: [&str; 10] =
+        ["durable", "dag", "store", "cache", "train", "study", "gaussian", "gaussian_study", "abi", "cli"];
+    let number = test.split('_').position(|part| part.parse::<u32>().is_ok())?;
+    let parts: Vec<&str> = test.split('_').collect();
+    let area = parts[..number].join("_");
+    // Behind the number stands what the test says.
+    (AREAS.contains(&area.as_str()) && number + 1 < parts.len())
+        .then(|| format!("{}-{}", area.replace('_', "-").to_uppercase(), parts[number]))
 }
 
 #[test]
