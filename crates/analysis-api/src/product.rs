@@ -32,7 +32,8 @@ pub trait Product {
     /// Settings that it cannot be built with.
     fn select(study: &Study<'_>) -> Result<Value, AnalysisError>;
 
-    /// What building will take: a JSON object of names and numbers, shown before anything is built.
+    /// What building will take: a JSON object of names and numbers, and of short texts that say how, shown before anything is
+    /// built.
     ///
     /// # Errors
     /// Settings that it cannot be built with.

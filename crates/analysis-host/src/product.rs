@@ -140,6 +140,14 @@ pub struct ForeignProduct {
     origin: Arc<Origin>,
 }
 
+/// The longest text of an estimate, in bytes.
+const SHORT_TEXT: usize = 200;
+
+/// Whether a value may stand in an estimate.
+fn is_told(value: &Value) -> bool {
+    value.is_number() || value.as_str().is_some_and(|text| text.len() <= SHORT_TEXT)
+}
+
 impl ForeignProduct {
     pub(crate) fn new(plugin: Plugin, index: usize, declared: DeclaredProduct, origin: Arc<Origin>) -> Self {
         Self { plugin, index, declared, origin }
@@ -173,7 +181,7 @@ impl ForeignProduct {
         self.read(STEP, answer)
     }
 
-    /// What building with these selected settings takes: an object of numbers.
+    /// What building with these selected settings takes: an object of numbers, and of short texts that say how.
     ///
     /// # Errors
     /// What the product says, its panic, and an answer of another form.
@@ -181,8 +189,8 @@ impl ForeignProduct {
         const STEP: &str = "estimating";
         let estimate = self.read(STEP, self.plugin.estimate(self.index, &selected.to_string()))?;
         match estimate.as_object() {
-            Some(entries) if entries.values().all(Value::is_number) => Ok(estimate),
-            _ => Err(self.unfit(STEP, "an object of numbers")),
+            Some(entries) if entries.values().all(is_told) => Ok(estimate),
+            _ => Err(self.unfit(STEP, "an object of numbers and short texts")),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rand_core::Rng;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::GaussianError;
 use crate::lattice::{Lattice, spaced};
@@ -14,7 +14,7 @@ use crate::settings::{CandidateDesign, InferenceSettings};
 use crate::sobol::{self, Sobol};
 
 /// How candidates were made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CandidateKind {
     /// The full product of equally spaced points and lattices.

@@ -160,6 +160,11 @@ impl AnalysisSettings {
                 hint: format!("there are {}", known.join(", ")),
             });
         }
+        // What is wanted decides what a product is for: one may say that it cannot be had without a setting.
+        for (list, kind) in [("metrics", Kind::Metric), ("plots", Kind::Plot)] {
+            let of = self.analyses().map(ForeignAnalysis::declaration).filter(|known| known.kind == kind);
+            complete.insert(list.to_owned(), of.map(|known| Value::from(known.name.as_str())).collect());
+        }
         self.own = own;
         self.complete = Value::Object(complete);
         Ok(())

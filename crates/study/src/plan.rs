@@ -106,10 +106,17 @@ impl Plan {
     ) -> Result<Vec<Graph<'a>>, StudyError> {
         let mut refusals: Vec<String> = Vec::new();
         let mut graphs = Vec::with_capacity(self.runs.len());
+        // Members of one configuration are warned of for one reason.
+        let mut warned: Vec<(&str, String, String)> = Vec::new();
         for run in &self.runs {
             let graph = Graph::new(settings, training.experiment(), run)?;
             for needed in &graph.products {
                 for warning in &needed.warnings {
+                    let of = (run.label.as_str(), needed.recipe.product.clone(), warning.clone());
+                    if warned.contains(&of) {
+                        continue;
+                    }
+                    warned.push(of);
                     tracing::warn!(configuration = run.label, product = needed.recipe.product, "{warning}");
                 }
                 for error in &needed.errors {

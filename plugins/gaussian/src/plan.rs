@@ -1,11 +1,11 @@
 //! What the inference of a study will take, and where its scores will be.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use waycairn_analysis_api::{AnalysisError, Study};
 use waycairn_gaussian::settings::{InferenceSettings, check_targets};
 use waycairn_gaussian::{Prior, Workload, WorkloadInput};
 
-use crate::settings::SECTIONS;
 use crate::study::{Posed, planned, section};
 
 /// What a study's inference will be.
@@ -32,8 +32,9 @@ impl Planned {
         };
         let mut work = Workload::new(&input);
         let mut refused = work.exceeded(&input);
+        let (metrics, plots) = (wanted(study, "metrics"), wanted(study, "plots"));
         refused.extend(
-            check_targets(&settings.targets, &wanted(study), &[]).err().map(|faults| faults.to_string()),
+            check_targets(&settings.targets, &metrics, &plots).err().map(|faults| faults.to_string()),
         );
         let keeping = Keeping::of(&work);
         for count in [
@@ -49,11 +50,10 @@ impl Planned {
     }
 }
 
-/// The metrics and plots of a study: each has its own settings beside the sections of this library. (A plot that is called as
-/// a section cannot be told from it, and looks at the targets itself.)
-fn wanted(study: &Study<'_>) -> Vec<String> {
-    let names = study.analysis.as_object().into_iter().flatten().map(|(name, _)| name.clone());
-    names.filter(|name| !SECTIONS.contains(&name.as_str())).collect()
+/// The metrics or the plots of a study, by name.
+fn wanted(study: &Study<'_>, list: &str) -> Vec<String> {
+    let names = study.analysis.get(list).and_then(Value::as_array).into_iter().flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// Where the ratio scores of an inference are.

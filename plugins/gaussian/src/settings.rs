@@ -7,7 +7,7 @@ use waycairn_gaussian::settings::{
 };
 
 /// The names of the sections.
-pub(crate) const SECTIONS: [&str; 5] = [
+const SECTIONS: [&str; 5] = [
     InferenceSettings::PATH,
     VerificationSettings::PATH,
     ShowcaseSettings::PATH,

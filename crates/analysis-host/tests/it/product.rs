@@ -338,7 +338,7 @@ fn abi_1_panics_of_products_end_at_the_boundary() {
     let error = unsound.estimate(&selected("estimate-text")).unwrap_err().to_string();
     assert_eq!(
         error,
-        "product `unsound` failed while estimating: what it answered is not an object of numbers"
+        "product `unsound` failed while estimating: what it answered is not an object of numbers and short texts"
     );
     let error = unsound.select(&json!({}), &with("select-fails"), "m").unwrap_err().to_string();
     assert!(error.ends_with("hostile.mode is not to be had"), "{error}");

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use waycairn_analysis_api::{
     AnalysisError, BuildContext, Checked, Product, ProductDeclaration, ProductNeeds, Sources, Study,
 };
-use waycairn_gaussian::settings::{Retain, Target};
-use waycairn_gaussian::{Prior, Problem, Summary, candidate_indices, retained_cases};
+use waycairn_gaussian::settings::{Retain, Target, TruthDesign};
+use waycairn_gaussian::{CandidateKind, Prior, Problem, Summary, candidate_indices, retained_cases};
 
 use super::arrays::{Arrays, Shape};
 use super::step::{axes, read, selected, steps};
@@ -68,6 +68,8 @@ struct Summarised {
 /// What was planned; all of it follows from the settings here and from the dependencies.
 #[derive(Serialize, Deserialize)]
 struct Work {
+    truth_design: TruthDesign,
+    candidate_design: CandidateKind,
     inference_cases: u64,
     candidate_count_upper_bound: u64,
     inference_model_evaluations: u64,
@@ -102,6 +104,8 @@ impl Product for Inference {
             evaluation: Evaluation::read(study)?,
             scores: plan.keeping,
             work: Work {
+                truth_design: plan.work.truth_design,
+                candidate_design: plan.work.candidate_design,
                 inference_cases: plan.work.inference_cases,
                 candidate_count_upper_bound: plan.work.candidate_count_upper_bound,
                 inference_model_evaluations: plan.work.inference_model_evaluations,
@@ -117,6 +121,8 @@ impl Product for Inference {
         let (d, p) = (selected.problem.dimension(), selected.problem.parameters().len());
         let work = &selected.work;
         Ok(json!({
+            "truth_design": work.truth_design,
+            "candidate_design": work.candidate_design,
             "inference_cases": work.inference_cases,
             "candidate_count_upper_bound": work.candidate_count_upper_bound,
             "inference_model_evaluations": work.inference_model_evaluations,

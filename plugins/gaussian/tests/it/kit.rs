@@ -84,11 +84,10 @@ impl Study {
         self
     }
 
-    /// Adds the settings of a metric or plot, as a study does for each that is wanted.
-    pub(crate) fn wanting(mut self, names: &[&str]) -> Self {
-        for name in names {
-            self.analysis[*name] = json!({});
-        }
+    /// Lists metrics and plots, as a study does those that are wanted.
+    pub(crate) fn wanting(mut self, metrics: &[&str], plots: &[&str]) -> Self {
+        self.analysis["metrics"] = json!(metrics);
+        self.analysis["plots"] = json!(plots);
         self
     }
 

@@ -219,15 +219,15 @@ fn gaussian_case_29_a_refusal_names_setting_and_value() {
 }
 
 #[test]
-fn a_metric_of_the_ratio_is_refused_while_the_study_is_planned() {
-    let exact = |wanted: &[&str]| {
-        let study = Study::smoke(1, &["mean:*"], "uniform").wanting(wanted);
+fn a_metric_or_plot_of_the_ratio_is_refused_while_the_study_is_planned() {
+    let exact = |metrics: &[&str], plots: &[&str]| {
+        let study = Study::smoke(1, &["mean:*"], "uniform").wanting(metrics, plots);
         study.set("analysis.inference.targets", json!(["exact"])).check("inference").errors
     };
-    let errors = exact(&["coverage", "posterior", "median_absolute_bias"]);
+    let errors = exact(&["coverage", "posterior", "median_absolute_bias"], &["prior", "inference"]);
     assert!(errors.len() == 1 && errors[0].contains("`inference.targets` is [\"exact\"]"), "{errors:?}");
-    assert!(errors[0].contains("coverage, median_absolute_bias need"), "{errors:?}");
-    assert_eq!(exact(&["posterior"]), [""; 0]);
+    assert!(errors[0].contains("coverage, median_absolute_bias, inference need"), "{errors:?}");
+    assert_eq!(exact(&["posterior"], &["prior"]), [""; 0]);
 }
 
 #[test]
