@@ -766,3 +766,38 @@ fn gaussian_reference_run_agrees_within_sampling_error() {
         assert!((number("resolution.candidate_ess_fraction_median") - 0.17).abs() < 0.03);
     }
 }
+
+#[test]
+fn no_number_of_threads_changes_a_number_of_the_study() {
+    let results = |threads: usize| {
+        let study = Gaussian::new();
+        study.training(&format!(
+            "cohort = {{ priors = ['exponential'] }}\nruntime = {{ cpu_threads = {threads} }}\n"
+        ));
+        study.analysis(&format!("{METRICS}, 'simulation_based_calibration', 'tarp'"), PLOTS, "");
+        study.launch("waycairn run");
+        let run = study.member("exponential-r0");
+        let artifacts = json(&run.join("artifacts.json"))["artifacts"].clone();
+        let entries = artifacts.as_object().expect("products").values();
+        let mut bytes: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+        for entry in entries {
+            let path = entry["path"].as_str().expect("a path").to_owned();
+            for file in fs::read_dir(study.out().join(&path)).expect("an entry") {
+                let file = file.expect("a file").path();
+                let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+                // Its manifest has the time at which it was made.
+                if name != "artifact.json" {
+                    bytes.insert(format!("{path}/{name}"), fs::read(&file).expect("bytes"));
+                }
+            }
+        }
+        (bytes, fs::read(run.join("metrics.json")).expect("metrics"))
+    };
+    let (one, two) = (results(1), results(2));
+    assert!(one.0.len() > 30);
+    assert_eq!(one.0.keys().collect::<Vec<_>>(), two.0.keys().collect::<Vec<_>>());
+    let differ: Vec<&String> =
+        one.0.iter().filter(|(name, bytes)| two.0[*name] != **bytes).map(|(name, _)| name).collect();
+    assert_eq!(differ, [""; 0]);
+    assert_eq!(one.1, two.1);
+}

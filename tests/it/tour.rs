@@ -50,7 +50,15 @@ const COMMANDS: &[(&str, How, &[&str])] = &[
         &["finished shakespeare@", ":1 after 2 steps"],
     ),
     ("waycairn sample shakespeare ", How::Whole, &["ROMEO:"]),
-    ("waycairn init ", How::Whole, &["settings_training.toml"]),
+    ("waycairn init --settings-dir ", How::Whole, &["settings_training.toml"]),
+    ("waycairn init gaussian ", How::Whole, &["settings_training.toml"]),
+    (
+        "waycairn run --profile smoke ",
+        How::Whole,
+        &["4 runs in `outputs/smoke`", "inference: 4 built", "tarp: 4 computed"],
+    ),
+    ("waycairn compare bias.rmse ", How::Whole, &["nre.baseline.uniform-r0", "nre.baseline.grid-r0"]),
+    ("waycairn compare coverage.joint_density.0 ", How::Whole, &[]),
     ("waycairn plan ", How::Whole, &["baseline", "learning_rate=0.001", "0 of 3 models are there"]),
     ("waycairn run --settings-dir ", How::Whole, &["3 runs in `outputs/small`", "model: 3 built"]),
     ("waycairn query 'has val/loss' ", How::Whole, &["gpt.baseline.r0@", "val/loss"]),
@@ -66,9 +74,18 @@ fn every_command_of_the_readme_runs_in_the_order_in_which_it_stands() {
     let lines: Vec<&str> = blocks.flat_map(str::lines).filter(|line| !line.trim().is_empty()).collect();
 
     let folder = crate::help::folder();
-    // Only where the README says that the build leaves it.
-    std::fs::rename(folder.path().join("bin/waycairn"), folder.path().join("target/release/waycairn"))
-        .expect("a move");
+    // Only where the README says that the build leaves it, and no link: the program looks for the library of a study beside
+    // itself.
+    std::fs::remove_file(folder.path().join("bin/waycairn")).expect("a link");
+    let built = folder.path().join("target/release/waycairn");
+    if std::fs::hard_link(program(), &built).is_err() {
+        std::fs::copy(program(), &built).expect("a copy");
+    }
+    std::os::unix::fs::symlink(
+        waycairn_tests::plugin("gaussian_study"),
+        built.with_file_name("libwaycairn_gaussian_study.so"),
+    )
+    .expect("a link");
     let learnt = "ROMEO:\nWay.\n".repeat(400);
     std::fs::write(folder.path().join("tinyshakespeare.txt"), learnt).expect("a text");
     let mut before = String::new();
