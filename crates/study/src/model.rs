@@ -121,6 +121,7 @@ pub(crate) fn build(builder: &Builder<'_>, training: Training<'_>) -> Result<(),
     )?;
     builder.metadata("node", node.address().as_str())?;
     builder.metadata("steps", &report.steps)?;
+    builder.metadata("model_seed", &settings.integer("seed").map_err(TrainError::from)?)?;
     if let Some(mut trained) = trained {
         // A run that had ended before is only read.
         if report.status != Status::Skipped {
