@@ -4,7 +4,12 @@
 //! your own, then name its interpreter in `WAYCAIRN_BENCH_PYTHON` (default `python3`). A rival that is not
 //! installed is reported as such, loudly, and the rest goes on.
 
-use std::{ffi::OsStr, path::Path, process::Command};
+use std::{
+    ffi::OsStr,
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
 
 /// One figure of a rival: its name, the case, and the value in the unit that the script states.
 #[derive(Debug, Clone)]
@@ -22,25 +27,19 @@ pub struct Figure {
 /// Every other line that the script prints is passed on. An empty list means that no rival could be run.
 #[must_use]
 pub fn run<S: AsRef<OsStr>>(script: &str, arguments: impl IntoIterator<Item = S>) -> Vec<Figure> {
-    let python = std::env::var("WAYCAIRN_BENCH_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("rivals").join(script);
-    let output = match Command::new(&python).arg(path).args(arguments).output() {
+    let mut command = command(script, arguments);
+    let output = match command.output() {
         Ok(output) => output,
         Err(error) => {
-            println!("RIVALS SKIPPED: `{python}` does not start: {error}");
+            println!("RIVALS SKIPPED: {:?} does not start: {error}", command.get_program());
             return Vec::new();
         }
     };
     let mut figures = Vec::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let words: Vec<&str> = line.split('\t').collect();
-        match words.as_slice() {
-            ["figure", rival, case, value] => figures.push(Figure {
-                rival: (*rival).to_owned(),
-                case: (*case).to_owned(),
-                value: value.parse().unwrap_or(f64::NAN),
-            }),
-            _ => println!("  {line}"),
+        match figure(line) {
+            Some(figure) => figures.push(figure),
+            None => println!("  {line}"),
         }
     }
     if !output.status.success() || figures.is_empty() {
@@ -55,6 +54,91 @@ pub fn run<S: AsRef<OsStr>>(script: &str, arguments: impl IntoIterator<Item = S>
         }
     }
     figures
+}
+
+/// A rival that stays up, so that it can be asked in turn with ours: what disturbs the machine then disturbs both.
+#[derive(Debug)]
+pub struct Rival {
+    child: Child,
+    /// None once it was told to end.
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Rival {
+    /// Starts `benches/rivals/<script>`; `None`, said loudly, where that cannot be done.
+    #[must_use]
+    pub fn start<S: AsRef<OsStr>>(script: &str, arguments: impl IntoIterator<Item = S>) -> Option<Self> {
+        let mut command = command(script, arguments);
+        match command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() {
+            Ok(mut child) => match (child.stdin.take(), child.stdout.take()) {
+                (input, Some(output)) => Some(Self { child, input, output: BufReader::new(output) }),
+                _ => None,
+            },
+            Err(error) => {
+                println!("RIVALS SKIPPED: {:?} does not start: {error}", command.get_program());
+                None
+            }
+        }
+    }
+
+    /// Asks for one round: its lines `figure <rival> <case> <value>` up to `done`. Every other line is passed on.
+    ///
+    /// An empty list means that it has ended, which is said loudly.
+    pub fn ask(&mut self) -> Vec<Figure> {
+        let asked = self.input.as_mut().is_some_and(|input| writeln!(input).and_then(|()| input.flush()).is_ok());
+        let (mut figures, mut line) = (Vec::new(), String::new());
+        while asked && self.output.read_line(&mut line).is_ok_and(|read| read > 0) {
+            match line.trim_end() {
+                "done" => return figures,
+                text => match figure(text) {
+                    Some(figure) => figures.push(figure),
+                    None => println!("  {text}"),
+                },
+            }
+            line.clear();
+        }
+        println!(
+            "RIVALS INCOMPLETE: a rival ended before it was done; install benches/rivals/requirements.txt and set \
+             WAYCAIRN_BENCH_PYTHON"
+        );
+        Vec::new()
+    }
+}
+
+impl Drop for Rival {
+    fn drop(&mut self) {
+        // The end of its input ends it.
+        drop(self.input.take());
+        drop(self.child.wait());
+    }
+}
+
+fn command<S: AsRef<OsStr>>(script: &str, arguments: impl IntoIterator<Item = S>) -> Command {
+    let python = std::env::var("WAYCAIRN_BENCH_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("rivals").join(script);
+    let mut command = Command::new(python);
+    command.arg(path).args(arguments);
+    command
+}
+
+/// Reads a line `figure <rival> <case> <value>`, its words between tabs.
+fn figure(line: &str) -> Option<Figure> {
+    let words: Vec<&str> = line.split('\t').collect();
+    let ["figure", rival, case, value] = words.as_slice() else { return None };
+    let value = value.parse().unwrap_or(f64::NAN);
+    Some(Figure { rival: (*rival).to_owned(), case: (*case).to_owned(), value })
+}
+
+/// The median of each figure over some rounds.
+#[must_use]
+pub fn medians(rounds: &[Vec<Figure>]) -> Vec<Figure> {
+    let first = rounds.first().map_or(&[][..], Vec::as_slice);
+    let same = |one: &Figure, other: &Figure| (&one.rival, &one.case) == (&other.rival, &other.case);
+    let all = |wanted: &Figure| -> Vec<f64> {
+        rounds.iter().flatten().filter(|figure| same(figure, wanted)).map(|figure| figure.value).collect()
+    };
+    first.iter().map(|figure| Figure { value: quantile(&all(figure), 0.5), ..figure.clone() }).collect()
 }
 
 /// Prints ours and every rival's figure of one case, with the ratio to the best of them (smaller is better), in words
@@ -107,6 +191,18 @@ mod tests {
     fn a_ratio_says_who_is_ahead() {
         assert_eq!(ratio(2.0, 6.0).trim(), "3.0 times cheaper than the cheapest rival");
         assert_eq!(ratio(180.0, 36.0).trim(), "5.0 times slower than the fastest rival");
+    }
+
+    #[test]
+    fn a_line_is_a_figure_or_passed_on_and_figures_have_medians_by_rival_and_case() {
+        assert!(figure("figure a b").is_none() && figure("PyTorch 2").is_none());
+        let round = |value: f64| vec![
+            figure(&format!("figure\tone\tscores\t{value}")).unwrap(),
+            figure("figure\tother\tscores\t7").unwrap(),
+        ];
+        let medians = medians(&[round(3.0), round(1.0), round(2.0)]);
+        assert_eq!(medians.iter().map(|figure| figure.value).collect::<Vec<_>>(), [2.0, 7.0]);
+        assert_eq!((medians[0].rival.as_str(), medians[1].case.as_str()), ("one", "scores"));
     }
 
     #[test]

@@ -1,0 +1,461 @@
+//! The Gaussian ratio-estimation study: scores of ensembles, training, and the whole default study.
+//!
+//! Questions: how many evaluations of the default network a second do ensemble scores make, beside PyTorch and beside what
+//! the machine's matrix products reach? How many rows a second are trained on? What does the default study take, stage by
+//! stage, beside what its plan says, and how much memory? Each of them on one thread and on all.
+//!
+//! Data: `scores` has the default shape (perceptron 4 x 64, relu; dimension 1, 15 observations a case, 16,384 candidates,
+//! `WAYCAIRN_BENCH_CASES` cases, default 24), `train` the experiment `nre` with its default settings in dimension 1 with the
+//! uniform prior (70,000 pairs in batches of 128, 5 epochs), with all that belongs to a run: a record of each step, a
+//! validation and a checkpoint each epoch. `study` has four priors and 1,024 truths, with all default metrics and plots.
+//!
+//! Rival: `rivals/nre.py`, the same arithmetic in PyTorch on as many threads. It stays up and is asked in turn with ours,
+//! `WAYCAIRN_BENCH_ROUNDS` times (default 9); scores must agree to 1e-4. It has the better of two block sizes for scores, and
+//! the better of two optimizers for training (plain and fused); it writes no record and no checkpoint.
+//!
+//! Times are by the clock, and in a second line in seconds of the processor: these say the same on a machine with other work,
+//! on one thread. A share of the machine's matrix rate is that of `matrixmultiply`, the kernel that is used here, on pairs
+//! of 1024 x 1024 in every thread; the rate of PyTorch's own kernel (MKL, where that is built in) stands beside it.
+//!
+//! The study needs the plugin's library: `WAYCAIRN_BENCH_GAUSSIAN_PLUGIN`, default `libwaycairn_gaussian_study.so` in the
+//! folder of release builds. Build it first: `cargo build --release --package waycairn-gaussian-study`.
+//!
+//! Run: `cargo bench --package waycairn-benches --bench gaussian`, and with ` -- scores`, `train` or `study` one part alone
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use ndarray::linalg::general_mat_mul;
+use ndarray::{Array2, ShapeBuilder as _};
+use serde_json::Value;
+use waycairn_analysis_host::{Discovery, Kind, Library, stream};
+use waycairn_benches::{Figure, Rival, compare, medians, quantile};
+use waycairn_gaussian::settings::{ParametersSettings, PriorDefinitions, ProblemSettings};
+use waycairn_gaussian::{Activation, Linear, Network, Pairs, Prior, Problem, SplitSizes, TrainingData, uniform};
+use waycairn_store::{ObjectReader, Scalar};
+use waycairn_study::{
+    ANALYSIS_FILE, AnalysisSettings, LaunchOptions, ProductReport, Stages, StudyEvent, TRAINING_FILE,
+    Training, launch,
+};
+use waycairn_train::{Event, Experiments, Gpt, Nre, Stop, TrainRequest, experiments, train, use_threads};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// The default network: what goes in, between and out.
+const WIDTHS: [usize; 6] = [2, 64, 64, 64, 64, 1];
+const OBSERVATIONS: usize = 15;
+const CANDIDATES: usize = 16_384;
+
+/// Rows that the default training goes over: five epochs.
+const ROWS: f64 = 5.0 * 70_000.0;
+
+/// The side of the matrices whose product says what the machine can do.
+const SIDE: usize = 1024;
+
+/// What of a step is recorded as its time.
+const TIMES: [&str; 4] = ["time/data", "time/compute", "time/update", "time/record"];
+
+/// Steps of the default training.
+const STEPS: u64 = 2_735;
+
+const PARTS: [&str; 3] = ["scores", "train", "study"];
+const METRICS: [&str; 10] = [
+    "classification",
+    "bias",
+    "coverage",
+    "width",
+    "resolution",
+    "posterior",
+    "exact_reference",
+    "pairwise",
+    "reweighting",
+    "normalization",
+];
+const PLOTS: [&str; 6] = ["training", "prior", "inference", "pairwise", "reweighting", "showcase"];
+
+fn main() -> Outcome<()> {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    if let [of, part, threads] = words.as_slice()
+        && of == "of"
+    {
+        let threads = threads.parse()?;
+        use_threads(Some(threads))?;
+        return match part.as_str() {
+            "scores" => scores(threads),
+            "train" => training(threads),
+            _ => study(threads),
+        };
+    }
+    let all = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    for part in PARTS.iter().filter(|part| words.is_empty() || words.iter().any(|word| word == *part)) {
+        for threads in if all == 1 { vec![1] } else { vec![1, all] } {
+            println!("\n{part}, {threads} of {all} threads");
+            // A process has one number of threads, and a peak of memory of its own.
+            let arguments = ["of", part, &threads.to_string()];
+            let status = Command::new(std::env::current_exe()?).args(arguments).status()?;
+            if !status.success() {
+                return Err(format!("{part} on {threads} threads ended with {status}").into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Seconds that some work took: by the clock, and of the processor in all threads of this process.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    clock: f64,
+    processor: f64,
+}
+
+impl Spent {
+    fn on<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<(Self, T)> {
+        let (begin, processor) = (Instant::now(), processor()?);
+        let done = work()?;
+        Ok((Self { clock: begin.elapsed().as_secs_f64(), processor: self::processor()? - processor }, done))
+    }
+}
+
+/// Seconds that this process has computed so far.
+fn processor() -> Outcome<f64> {
+    let text = fs::read_to_string("/proc/self/stat")?;
+    // After the name in parentheses, which may hold blanks: user and system time, in ticks of a hundredth of a second.
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
+    Ok((ticks(11).unwrap_or(f64::NAN) + ticks(12).unwrap_or(f64::NAN)) / 100.0)
+}
+
+fn count(name: &str, default: usize) -> usize {
+    let given = std::env::var(name).ok().and_then(|text| text.parse().ok());
+    given.filter(|count| *count > 0).unwrap_or(default)
+}
+
+/// Prints ours beside the rival's, by the clock and by the processor: `unit` is what a second is multiplied with.
+fn beside(case: &str, (unit, factor): (&str, f64), ours: &[Spent], rounds: &[Vec<Figure>]) {
+    let scaled = |figure: Figure| Figure { value: figure.value * factor, ..figure };
+    let figures: Vec<Figure> = medians(rounds).into_iter().map(scaled).collect();
+    for (case, of) in [(case.to_owned(), clock as fn(&Spent) -> f64), (format!("{case}, processor"), cpu)] {
+        compare(&case, unit, factor * middle(ours, of), &figures);
+        let best = |round: &Vec<Figure>| {
+            let own = round.iter().filter(|figure| figure.case == case).map(|figure| figure.value);
+            own.fold(f64::INFINITY, f64::min)
+        };
+        let ratios: Vec<f64> = rounds.iter().zip(ours).map(|(round, ours)| best(round) / of(ours)).collect();
+        if !ratios.is_empty() {
+            println!(
+                "{case:<28} round by round {:>6.2} times the rate of the fastest rival (median of {}; quartiles {:.2} and {:.2})",
+                quantile(&ratios, 0.5),
+                ratios.len(),
+                quantile(&ratios, 0.25),
+                quantile(&ratios, 0.75)
+            );
+        }
+    }
+}
+
+fn clock(spent: &Spent) -> f64 {
+    spent.clock
+}
+
+fn cpu(spent: &Spent) -> f64 {
+    spent.processor
+}
+
+fn middle(all: &[Spent], of: fn(&Spent) -> f64) -> f64 {
+    quantile(&all.iter().map(of).collect::<Vec<_>>(), 0.5)
+}
+
+/// Writes numbers for the rival.
+fn put(folder: &Path, name: &str, values: &[f32]) -> Outcome<()> {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Ok(fs::write(folder.join(name), bytes)?)
+}
+
+fn rival(part: &str, folder: &Path, threads: usize) -> Option<Rival> {
+    Rival::start("nre.py", [part.to_owned(), folder.display().to_string(), threads.to_string()])
+}
+
+/// Numbers between two bounds.
+fn numbers(name: &str, count: usize, low: f64, high: f64) -> Vec<f32> {
+    let mut stream = stream(0, name, None);
+    (0..count).map(|_| (low + (high - low) * uniform(&mut stream)) as f32).collect()
+}
+
+fn scores(threads: usize) -> Outcome<()> {
+    let (cases, rounds) = (count("WAYCAIRN_BENCH_CASES", 24), count("WAYCAIRN_BENCH_ROUNDS", 9));
+    let layers: Vec<(Vec<f32>, Vec<f32>)> = WIDTHS
+        .windows(2)
+        .enumerate()
+        .map(|(index, widths)| {
+            let (bound, outputs) = (1.0 / (widths[0] as f64).sqrt(), widths[1]);
+            let own = |what: &str, count| numbers(&format!("{what}-{index}"), count, -bound, bound);
+            (own("weight", widths[0] * outputs), own("bias", outputs))
+        })
+        .collect();
+    let linear: Vec<Linear<'_>> = layers.iter().map(|(weight, bias)| Linear { weight, bias }).collect();
+    let network = Network::mlp(1, 1, Activation::Relu, &linear)?;
+    let x = numbers("observations", cases * OBSERVATIONS, 0.0, 10.0);
+    let theta = numbers("candidates", CANDIDATES, 0.0, 10.0);
+
+    let folder = tempfile::tempdir()?;
+    let weights: Vec<f32> = layers.iter().flat_map(|(weight, bias)| [weight, bias]).flatten().copied().collect();
+    put(folder.path(), "weights.f32", &weights)?;
+    put(folder.path(), "observations.f32", &x)?;
+    put(folder.path(), "theta.f32", &theta)?;
+    let mut rival = rival("scores", folder.path(), threads);
+
+    let mut out = vec![0.0; cases * CANDIDATES];
+    let (mut ours, mut kernel, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+    // The first round warms up, and says whether both compute the same.
+    for round in 0..=rounds {
+        let (spent, ()) = Spent::on(|| {
+            let points = network.points(&theta)?;
+            Ok(network.ensemble_scores(&x, OBSERVATIONS, &points, &mut out)?)
+        })?;
+        let products = Spent::on(products)?;
+        let figures = rival.as_mut().map(Rival::ask).unwrap_or_default();
+        if round == 0 {
+            if !figures.is_empty() {
+                agree(&out, &folder.path().join("scores.f64"))?;
+            }
+            continue;
+        }
+        ours.push(spent);
+        kernel.push(Spent { clock: products.0.clock / products.1, processor: products.0.processor / products.1 });
+        theirs.push(figures);
+    }
+    theirs.retain(|figures| !figures.is_empty());
+    let evaluations = (cases * CANDIDATES * OBSERVATIONS) as f64;
+    println!("{cases} cases of {OBSERVATIONS} observations, {CANDIDATES} candidates: {evaluations} evaluations");
+    beside("scores", ("ns", 1e9 / evaluations), &ours, &theirs);
+    let operations = 2.0 * evaluations * network.multiply_adds() as f64;
+    // Seconds of the processor are of all threads together.
+    for (name, of, share) in [("clock", clock as fn(&Spent) -> f64, 1.0), ("processor", cpu, threads as f64)] {
+        let (rate, most) = (share * operations / middle(&ours, of), share / middle(&kernel, of));
+        let shares: Vec<f64> =
+            ours.iter().zip(&kernel).map(|(ours, kernel)| operations * of(kernel) / of(ours)).collect();
+        println!(
+            "by the {name}: {:.2} million evaluations a second, {:.1} GFLOP/s; products of {SIDE} x {SIDE} {:.1} GFLOP/s: \
+             {:.0} % of that (median of the rounds; limit 60 %)",
+            rate / 2e6 / network.multiply_adds() as f64,
+            rate / 1e9,
+            most / 1e9,
+            100.0 * quantile(&shares, 0.5)
+        );
+        let case = if share == 1.0 && name == "clock" { "products" } else { "products, processor" };
+        for figure in medians(&theirs).iter().filter(|figure| figure.case == case) {
+            let operations = 16.0 * 2.0 * (SIDE as f64).powi(3);
+            println!("by the {name}: {}'s own products {:.1} GFLOP/s", figure.rival, share * operations / figure.value / 1e9);
+        }
+    }
+    Ok(())
+}
+
+/// Multiplies square matrices in every thread at once; says how many floating-point operations that were.
+fn products() -> Outcome<f64> {
+    const COUNT: usize = 8;
+    let done = rayon::broadcast(|_| {
+        let square = |value: f32| Array2::from_elem((SIDE, SIDE).f(), value);
+        let (left, right, mut out) = (square(0.5), square(0.25), square(0.0));
+        for _ in 0..COUNT {
+            general_mat_mul(1.0, &left, &right, 0.0, &mut out);
+        }
+        assert!(out[[0, 0]] > 0.0);
+        2.0 * COUNT as f64 * (SIDE as f64).powi(3)
+    });
+    Ok(done.iter().sum())
+}
+
+/// Whether the rival's scores are ours, to 1e-4 of their size.
+fn agree(ours: &[f64], file: &Path) -> Outcome<()> {
+    let bytes = fs::read(file)?;
+    let theirs = bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
+    if bytes.len() != 8 * ours.len() {
+        return Err("the rival has other scores than were asked for".into());
+    }
+    // A sum of logits of both signs may be near 0; its size is then that of the others.
+    let size = ours.iter().map(|score| score.abs()).sum::<f64>() / ours.len() as f64;
+    let gap = |(ours, theirs): (&f64, f64)| (ours - theirs).abs() / ours.abs().max(size);
+    let largest = ours.iter().zip(theirs).map(gap).fold(0.0, f64::max);
+    println!("scores differ by at most {largest:.1e}");
+    if largest < 1e-4 { Ok(()) } else { Err("the rival's scores are not ours".into()) }
+}
+
+/// The pairs that the experiment trains on and validates with.
+fn pairs() -> Outcome<TrainingData> {
+    let (problem, parameters) = (ProblemSettings::default(), ParametersSettings::default());
+    let resolved = Problem::resolve(&problem, &parameters)?;
+    let definitions = PriorDefinitions::default();
+    let prior = Prior::resolve("uniform", definitions.get("uniform")?, &problem, &parameters, &resolved)?;
+    let sizes = SplitSizes { train: 70_000, validation: 15_000, test: 0 };
+    Ok(TrainingData::draw(&resolved, &prior, sizes, |of| stream(0, of, Some("uniform")))?)
+}
+
+fn known() -> Experiments {
+    experiments![Gpt].with_rows(Nre)
+}
+
+/// One training of ours.
+struct Trained {
+    /// What it took from its start to the end of its launch.
+    spent: Spent,
+    /// What each step recorded of itself.
+    steps: Vec<(u64, [f64; 4])>,
+    /// Loss, accuracy and AUC of the last validation.
+    validated: Vec<String>,
+}
+
+fn trained(threads: usize) -> Outcome<Trained> {
+    let folder = tempfile::tempdir()?;
+    let mut request = TrainRequest::new(folder.path().join("root"));
+    request.experiment = Some("nre".to_owned());
+    request.threads = Some(threads);
+    let own = [("problem.dimension", "1"), ("prior", "uniform"), ("seed", "0")];
+    request.sets = own.map(|(path, value)| (path.to_owned(), value.to_owned())).into();
+    // Before it, the data are drawn, as the rival's are.
+    let mut begin = None;
+    let mut progress = |event: &Event<'_>| {
+        if matches!(event, Event::Started { .. }) {
+            begin = Some((Instant::now(), processor().unwrap_or(f64::NAN)));
+        }
+    };
+    let report = train(&known(), &request, &Stop::new(), &mut progress)?;
+    let (clock, before) = begin.ok_or("the training did not start")?;
+    let spent = Spent { clock: clock.elapsed().as_secs_f64(), processor: processor()? - before };
+    let reader = ObjectReader::open(&request.root)?;
+    let number = |field: Option<&Scalar>| match field {
+        Some(Scalar::Float(value)) => *value,
+        _ => f64::NAN,
+    };
+    let rows = reader.query().select(&TIMES)?.value;
+    let steps = rows.iter().map(|row| (row.node.seq(), TIMES.map(|key| number(row.fields.get(key))))).collect();
+    let last = reader.node(&report.node)?.map(|view| view.fields).unwrap_or_default();
+    let figures = ["val/loss", "val/accuracy", "val/auc"];
+    let validated = figures.map(|key| format!("{key} {:.4}", number(last.get(key)))).into();
+    Ok(Trained { spent, steps, validated })
+}
+
+fn training(threads: usize) -> Outcome<()> {
+    let (data, folder) = (pairs()?, tempfile::tempdir()?);
+    for (split, Pairs { x, theta, label, .. }) in [("train", &data.train), ("validation", &data.validation)] {
+        for (name, values) in [("x", x), ("theta", theta), ("y", label)] {
+            put(folder.path(), &format!("{split}-{name}.f32"), values)?;
+        }
+    }
+    let mut rival = rival("train", folder.path(), threads);
+    let (mut ours, mut theirs, mut steps) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..count("WAYCAIRN_BENCH_ROUNDS", 9).div_ceil(2) {
+        let trained = trained(threads)?;
+        if ours.is_empty() {
+            println!("  waycairn: {}", trained.validated.join(", "));
+        }
+        ours.push(trained.spent);
+        steps.extend(trained.steps);
+        theirs.extend(rival.as_mut().map(Rival::ask).filter(|figures| !figures.is_empty()));
+    }
+    beside("training", ("us a row", 1e6 / ROWS), &ours, &theirs);
+    println!("by the clock: {:.0} rows a second; by the processor {:.0}", ROWS / middle(&ours, clock), ROWS / middle(&ours, cpu));
+    for (at, name) in TIMES.iter().enumerate() {
+        let of = |from: u64, to: u64| -> Vec<f64> {
+            let some = steps.iter().filter(|(step, _)| (from..to).contains(step));
+            some.map(|(_, times)| 1e6 * times[at]).filter(|time| time.is_finite()).collect()
+        };
+        let (all, fifth) = (of(0, STEPS), STEPS / 5);
+        println!(
+            "{name:<14} {:>8.1} us a step (median; mean {:.1}; medians of the first and last epoch {:.1} and {:.1})",
+            quantile(&all, 0.5),
+            all.iter().sum::<f64>() / all.len() as f64,
+            quantile(&of(0, fifth), 0.5),
+            quantile(&of(STEPS - fifth, STEPS), 0.5)
+        );
+    }
+    Ok(())
+}
+
+/// Where the study's plugin is.
+fn plugin() -> Outcome<PathBuf> {
+    let name = format!("{}waycairn_gaussian_study{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let program = std::env::current_exe()?;
+    // Benchmarks stand in `deps`, in the folder of libraries.
+    let beside = program.ancestors().nth(2).map(|folder| folder.join(name)).unwrap_or_default();
+    Ok(std::env::var("WAYCAIRN_BENCH_GAUSSIAN_PLUGIN").map_or(beside, PathBuf::from))
+}
+
+fn study(threads: usize) -> Outcome<()> {
+    let plugin = plugin()?;
+    if !plugin.is_file() {
+        println!("STUDY SKIPPED: no plugin `{}`; see WAYCAIRN_BENCH_GAUSSIAN_PLUGIN", plugin.display());
+        return Ok(());
+    }
+    let library = Library::open(&plugin)?;
+    let has = |kind: Kind, wanted: &[&str]| -> String {
+        let has = |name: &str| {
+            let mut known = library.analyses().iter().map(|analysis| analysis.declaration());
+            known.any(|declared| declared.kind == kind && declared.name == name)
+        };
+        let (there, absent): (Vec<&str>, Vec<&str>) = wanted.iter().partition(|name| has(name));
+        if !absent.is_empty() {
+            println!("ABSENT FROM THE PLUGIN, so not measured: {}", absent.join(", "));
+        }
+        serde_json::json!(there).to_string()
+    };
+    let folder = tempfile::tempdir()?;
+    let settings = format!(
+        "[base]\nexperiment = 'nre'\nproblem = {{ dimension = 1 }}\nruntime = {{ cpu_threads = {threads} }}\n"
+    );
+    fs::write(folder.path().join(TRAINING_FILE), settings)?;
+    let analyses = format!("[base]\nmetrics = {}\nplots = {}\n", has(Kind::Metric, &METRICS), has(Kind::Plot, &PLOTS));
+    fs::write(folder.path().join(ANALYSIS_FILE), analyses)?;
+    let experiments = known();
+    let training = Training::read(&experiments, folder.path(), None)?.with_output(folder.path().join("out"));
+    let places = Discovery { files: vec![plugin], ..Discovery::default() };
+    let analysis = AnalysisSettings::read(folder.path(), None, &places)?;
+    let (mut runs, begin) = (Vec::new(), Instant::now());
+    let mut observe = |event: &StudyEvent<'_>| {
+        if let StudyEvent::Run { label, .. } = event {
+            runs.push((begin.elapsed().as_secs_f64(), (*label).to_owned()));
+        }
+    };
+    let options = LaunchOptions::default();
+    let launched = || Ok(launch(&experiments, &training, Stages::Run(&analysis), &options, &Stop::new(), &mut observe)?);
+    let (spent, report) = Spent::on(launched)?;
+    let of_products: f64 = report.products.iter().map(|product| product.seconds).sum();
+    println!("{} runs in {:.1} s ({:.1} s of the processor)", report.runs.len(), spent.clock, spent.processor);
+    let ends = runs.iter().skip(1).map(|(begin, _)| *begin).chain([spent.clock]);
+    for ((begin, label), end) in runs.iter().zip(ends) {
+        println!("  {label:<34} {:>9.2} s", end - begin);
+    }
+    let mut kinds: BTreeMap<&str, Vec<&ProductReport>> = BTreeMap::new();
+    for product in report.products.iter().filter(|product| product.status == "built") {
+        kinds.entry(&product.product).or_default().push(product);
+    }
+    for (kind, built) in &kinds {
+        let seconds: f64 = built.iter().map(|product| product.seconds).sum();
+        let bytes: u64 = built.iter().map(|product| product.bytes).sum();
+        println!("  {:<34} {seconds:>9.2} s, {bytes} bytes; planned: {}", format!("{} x {kind}", built.len()), planned(built));
+    }
+    println!("  {:<34} {:>9.2} s", "metrics, plots, records, the rest", spent.clock - of_products);
+    println!("  {:<34} {:>9.0} MiB", "most memory of the process", peak().unwrap_or(f64::NAN));
+    Ok(())
+}
+
+/// The sums of what was planned of some products of a kind.
+fn planned(built: &[&ProductReport]) -> String {
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    for (key, value) in built.iter().filter_map(|product| product.estimate.as_object()).flatten() {
+        *sums.entry(key).or_default() += value.as_f64().unwrap_or(f64::NAN);
+    }
+    let told: Vec<String> =
+        sums.iter().filter(|(_, sum)| sum.is_finite()).map(|(key, sum)| format!("{sum} {key}")).collect();
+    if told.is_empty() { Value::Null.to_string() } else { told.join(", ") }
+}
+
+/// The most memory that this process has held, in MiB.
+fn peak() -> Option<f64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok().map(|kilobytes| kilobytes / 1024.0)
+}
