@@ -96,6 +96,7 @@ mod saver;
 mod schedule;
 mod schema;
 mod settings;
+mod settled;
 mod stand_in;
 mod stop;
 mod taken;

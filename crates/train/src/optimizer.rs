@@ -6,6 +6,7 @@ use burn::optim::{Adam, AdamConfig, AdamW, AdamWConfig, GradientsParams, ModuleO
 use burn::tensor::Tensor;
 
 use crate::course::{OptimizerKind, OptimizerRule};
+use crate::settled::Settled;
 use crate::weights::Parameter;
 
 /// Above this many values Burn's CPU backend sums one tensor in parallel, in an order that depends
@@ -30,23 +31,25 @@ pub(crate) fn build(rule: &OptimizerRule, parameters: &[Parameter]) -> ModuleOpt
     }
 }
 
-fn adam(rule: &OptimizerRule, decay: f64) -> Adam {
+fn adam(rule: &OptimizerRule, decay: f64) -> Settled<Adam> {
     let decay = (decay > 0.0).then(|| WeightDecayConfig::new(decay as f32));
-    AdamConfig::new()
+    let adam = AdamConfig::new()
         .with_beta_1(rule.betas[0] as f32)
         .with_beta_2(rule.betas[1] as f32)
         .with_epsilon(rule.epsilon as f32)
         .with_weight_decay(decay)
-        .build()
+        .build();
+    Settled::new(adam, rule.betas)
 }
 
-fn adam_w(rule: &OptimizerRule, decay: f64) -> AdamW {
-    AdamWConfig::new()
+fn adam_w(rule: &OptimizerRule, decay: f64) -> Settled<AdamW> {
+    let adam = AdamWConfig::new()
         .with_beta_1(rule.betas[0] as f32)
         .with_beta_2(rule.betas[1] as f32)
         .with_epsilon(rule.epsilon as f32)
         .with_weight_decay(decay as f32)
-        .build()
+        .build();
+    Settled::new(adam, rule.betas)
 }
 
 /// Returns the Euclidean norm of all gradients together, without waiting for the device.

@@ -70,6 +70,7 @@ pub(crate) const EMBEDDED: &str = concat!(
     include_str!("../schedule.rs"),
     include_str!("../schema.rs"),
     include_str!("../settings.rs"),
+    include_str!("../settled.rs"),
     include_str!("../stand_in.rs"),
     include_str!("../stop.rs"),
     include_str!("../taken.rs"),
