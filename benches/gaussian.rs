@@ -34,7 +34,9 @@ use serde_json::Value;
 use waycairn_analysis_host::{Discovery, Kind, Library, stream};
 use waycairn_benches::{Figure, Rival, compare, medians, quantile};
 use waycairn_gaussian::settings::{ParametersSettings, PriorDefinitions, ProblemSettings};
-use waycairn_gaussian::{Activation, Linear, Network, Pairs, Prior, Problem, SplitSizes, TrainingData, uniform};
+use waycairn_gaussian::{
+    Activation, Linear, Network, Pairs, Prior, Problem, SplitSizes, TrainingData, uniform,
+};
 use waycairn_store::{ObjectReader, Scalar};
 use waycairn_study::{
     ANALYSIS_FILE, AnalysisSettings, LaunchOptions, ProductReport, Stages, StudyEvent, TRAINING_FILE,
@@ -139,15 +141,16 @@ fn beside(case: &str, (unit, factor): (&str, f64), ours: &[Spent], rounds: &[Vec
     let figures: Vec<Figure> = medians(rounds).into_iter().map(scaled).collect();
     for (case, of) in [(case.to_owned(), clock as fn(&Spent) -> f64), (format!("{case}, processor"), cpu)] {
         compare(&case, unit, factor * middle(ours, of), &figures);
-        let best = |round: &Vec<Figure>| {
-            let own = round.iter().filter(|figure| figure.case == case).map(|figure| figure.value);
-            own.fold(f64::INFINITY, f64::min)
-        };
-        let ratios: Vec<f64> = rounds.iter().zip(ours).map(|(round, ours)| best(round) / of(ours)).collect();
-        if !ratios.is_empty() {
+        for figure in figures.iter().filter(|figure| figure.case == case) {
+            let same = |other: &&Figure| (&other.rival, &other.case) == (&figure.rival, &figure.case);
+            let of_round =
+                |round: &Vec<Figure>| round.iter().find(same).map_or(f64::NAN, |figure| figure.value);
+            let ratios: Vec<f64> =
+                rounds.iter().zip(ours).map(|(round, ours)| of_round(round) / of(ours)).collect();
             println!(
-                "{case:<28} round by round {:>6.2} times the rate of the fastest rival (median of {}; quartiles {:.2} and {:.2})",
+                "{case:<28} {:.2} times the rate of {} (median of {} rounds; quartiles {:.2} and {:.2})",
                 quantile(&ratios, 0.5),
+                figure.rival,
                 ratios.len(),
                 quantile(&ratios, 0.25),
                 quantile(&ratios, 0.75)
@@ -201,7 +204,8 @@ fn scores(threads: usize) -> Outcome<()> {
     let theta = numbers("candidates", CANDIDATES, 0.0, 10.0);
 
     let folder = tempfile::tempdir()?;
-    let weights: Vec<f32> = layers.iter().flat_map(|(weight, bias)| [weight, bias]).flatten().copied().collect();
+    let weights: Vec<f32> =
+        layers.iter().flat_map(|(weight, bias)| [weight, bias]).flatten().copied().collect();
     put(folder.path(), "weights.f32", &weights)?;
     put(folder.path(), "observations.f32", &x)?;
     put(folder.path(), "theta.f32", &theta)?;
@@ -224,16 +228,22 @@ fn scores(threads: usize) -> Outcome<()> {
             continue;
         }
         ours.push(spent);
-        kernel.push(Spent { clock: products.0.clock / products.1, processor: products.0.processor / products.1 });
+        kernel.push(Spent {
+            clock: products.0.clock / products.1,
+            processor: products.0.processor / products.1,
+        });
         theirs.push(figures);
     }
     theirs.retain(|figures| !figures.is_empty());
     let evaluations = (cases * CANDIDATES * OBSERVATIONS) as f64;
-    println!("{cases} cases of {OBSERVATIONS} observations, {CANDIDATES} candidates: {evaluations} evaluations");
+    println!(
+        "{cases} cases of {OBSERVATIONS} observations, {CANDIDATES} candidates: {evaluations} evaluations"
+    );
     beside("scores", ("ns", 1e9 / evaluations), &ours, &theirs);
     let operations = 2.0 * evaluations * network.multiply_adds() as f64;
     // Seconds of the processor are of all threads together.
-    for (name, of, share) in [("clock", clock as fn(&Spent) -> f64, 1.0), ("processor", cpu, threads as f64)] {
+    for (name, of, share) in [("clock", clock as fn(&Spent) -> f64, 1.0), ("processor", cpu, threads as f64)]
+    {
         let (rate, most) = (share * operations / middle(&ours, of), share / middle(&kernel, of));
         let shares: Vec<f64> =
             ours.iter().zip(&kernel).map(|(ours, kernel)| operations * of(kernel) / of(ours)).collect();
@@ -248,7 +258,11 @@ fn scores(threads: usize) -> Outcome<()> {
         let case = if share == 1.0 && name == "clock" { "products" } else { "products, processor" };
         for figure in medians(&theirs).iter().filter(|figure| figure.case == case) {
             let operations = 16.0 * 2.0 * (SIDE as f64).powi(3);
-            println!("by the {name}: {}'s own products {:.1} GFLOP/s", figure.rival, share * operations / figure.value / 1e9);
+            println!(
+                "by the {name}: {}'s own products {:.1} GFLOP/s",
+                figure.rival,
+                share * operations / figure.value / 1e9
+            );
         }
     }
     Ok(())
@@ -331,7 +345,8 @@ fn trained(threads: usize) -> Outcome<Trained> {
         _ => f64::NAN,
     };
     let rows = reader.query().select(&TIMES)?.value;
-    let steps = rows.iter().map(|row| (row.node.seq(), TIMES.map(|key| number(row.fields.get(key))))).collect();
+    let steps =
+        rows.iter().map(|row| (row.node.seq(), TIMES.map(|key| number(row.fields.get(key))))).collect();
     let last = reader.node(&report.node)?.map(|view| view.fields).unwrap_or_default();
     let figures = ["val/loss", "val/accuracy", "val/auc"];
     let validated = figures.map(|key| format!("{key} {:.4}", number(last.get(key)))).into();
@@ -357,7 +372,11 @@ fn training(threads: usize) -> Outcome<()> {
         theirs.extend(rival.as_mut().map(Rival::ask).filter(|figures| !figures.is_empty()));
     }
     beside("training", ("us a row", 1e6 / ROWS), &ours, &theirs);
-    println!("by the clock: {:.0} rows a second; by the processor {:.0}", ROWS / middle(&ours, clock), ROWS / middle(&ours, cpu));
+    println!(
+        "by the clock: {:.0} rows a second; by the processor {:.0}",
+        ROWS / middle(&ours, clock),
+        ROWS / middle(&ours, cpu)
+    );
     for (at, name) in TIMES.iter().enumerate() {
         let of = |from: u64, to: u64| -> Vec<f64> {
             let some = steps.iter().filter(|(step, _)| (from..to).contains(step));
@@ -377,7 +396,8 @@ fn training(threads: usize) -> Outcome<()> {
 
 /// Where the study's plugin is.
 fn plugin() -> Outcome<PathBuf> {
-    let name = format!("{}waycairn_gaussian_study{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let name =
+        format!("{}waycairn_gaussian_study{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let program = std::env::current_exe()?;
     // Benchmarks stand in `deps`, in the folder of libraries.
     let beside = program.ancestors().nth(2).map(|folder| folder.join(name)).unwrap_or_default();
@@ -407,7 +427,8 @@ fn study(threads: usize) -> Outcome<()> {
         "[base]\nexperiment = 'nre'\nproblem = {{ dimension = 1 }}\nruntime = {{ cpu_threads = {threads} }}\n"
     );
     fs::write(folder.path().join(TRAINING_FILE), settings)?;
-    let analyses = format!("[base]\nmetrics = {}\nplots = {}\n", has(Kind::Metric, &METRICS), has(Kind::Plot, &PLOTS));
+    let analyses =
+        format!("[base]\nmetrics = {}\nplots = {}\n", has(Kind::Metric, &METRICS), has(Kind::Plot, &PLOTS));
     fs::write(folder.path().join(ANALYSIS_FILE), analyses)?;
     let experiments = known();
     let training = Training::read(&experiments, folder.path(), None)?.with_output(folder.path().join("out"));
@@ -420,10 +441,16 @@ fn study(threads: usize) -> Outcome<()> {
         }
     };
     let options = LaunchOptions::default();
-    let launched = || Ok(launch(&experiments, &training, Stages::Run(&analysis), &options, &Stop::new(), &mut observe)?);
+    let launched =
+        || Ok(launch(&experiments, &training, Stages::Run(&analysis), &options, &Stop::new(), &mut observe)?);
     let (spent, report) = Spent::on(launched)?;
     let of_products: f64 = report.products.iter().map(|product| product.seconds).sum();
-    println!("{} runs in {:.1} s ({:.1} s of the processor)", report.runs.len(), spent.clock, spent.processor);
+    println!(
+        "{} runs in {:.1} s ({:.1} s of the processor)",
+        report.runs.len(),
+        spent.clock,
+        spent.processor
+    );
     let ends = runs.iter().skip(1).map(|(begin, _)| *begin).chain([spent.clock]);
     for ((begin, label), end) in runs.iter().zip(ends) {
         println!("  {label:<34} {:>9.2} s", end - begin);
@@ -435,7 +462,11 @@ fn study(threads: usize) -> Outcome<()> {
     for (kind, built) in &kinds {
         let seconds: f64 = built.iter().map(|product| product.seconds).sum();
         let bytes: u64 = built.iter().map(|product| product.bytes).sum();
-        println!("  {:<34} {seconds:>9.2} s, {bytes} bytes; planned: {}", format!("{} x {kind}", built.len()), planned(built));
+        println!(
+            "  {:<34} {seconds:>9.2} s, {bytes} bytes; planned: {}",
+            format!("{} x {kind}", built.len()),
+            planned(built)
+        );
     }
     println!("  {:<34} {:>9.2} s", "metrics, plots, records, the rest", spent.clock - of_products);
     println!("  {:<34} {:>9.0} MiB", "most memory of the process", peak().unwrap_or(f64::NAN));

@@ -86,7 +86,8 @@ impl Rival {
     ///
     /// An empty list means that it has ended, which is said loudly.
     pub fn ask(&mut self) -> Vec<Figure> {
-        let asked = self.input.as_mut().is_some_and(|input| writeln!(input).and_then(|()| input.flush()).is_ok());
+        let asked =
+            self.input.as_mut().is_some_and(|input| writeln!(input).and_then(|()| input.flush()).is_ok());
         let (mut figures, mut line) = (Vec::new(), String::new());
         while asked && self.output.read_line(&mut line).is_ok_and(|read| read > 0) {
             match line.trim_end() {
@@ -196,10 +197,12 @@ mod tests {
     #[test]
     fn a_line_is_a_figure_or_passed_on_and_figures_have_medians_by_rival_and_case() {
         assert!(figure("figure a b").is_none() && figure("PyTorch 2").is_none());
-        let round = |value: f64| vec![
-            figure(&format!("figure\tone\tscores\t{value}")).unwrap(),
-            figure("figure\tother\tscores\t7").unwrap(),
-        ];
+        let round = |value: f64| {
+            vec![
+                figure(&format!("figure\tone\tscores\t{value}")).unwrap(),
+                figure("figure\tother\tscores\t7").unwrap(),
+            ]
+        };
         let medians = medians(&[round(3.0), round(1.0), round(2.0)]);
         assert_eq!(medians.iter().map(|figure| figure.value).collect::<Vec<_>>(), [2.0, 7.0]);
         assert_eq!((medians[0].rival.as_str(), medians[1].case.as_str()), ("one", "scores"));
