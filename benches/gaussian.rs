@@ -7,7 +7,8 @@
 //! Data: `scores` has the default shape (perceptron 4 x 64, relu; dimension 1, 15 observations a case, 16,384 candidates,
 //! `WAYCAIRN_BENCH_CASES` cases, default 24), `train` the experiment `nre` with its default settings in dimension 1 with the
 //! uniform prior (70,000 pairs in batches of 128, 5 epochs), with all that belongs to a run: a record of each step, a
-//! validation and a checkpoint each epoch. `study` has four priors and 1,024 truths, with all default metrics and plots.
+//! validation and a checkpoint each epoch. `study` is what `waycairn init gaussian` writes, profile `one`: four
+//! priors, dimension 1, 1,024 truths, all metrics and plots (another profile: `WAYCAIRN_BENCH_PROFILE`, as `smoke`).
 //!
 //! Rival: `rivals/nre.py`, the same arithmetic in PyTorch on as many threads. It stays up and is asked in turn with ours,
 //! `WAYCAIRN_BENCH_ROUNDS` times (default 9); scores must agree to 1e-4. It has the better of two block sizes for scores, and
@@ -31,7 +32,7 @@ use std::time::Instant;
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, ShapeBuilder as _};
 use serde_json::Value;
-use waycairn_analysis_host::{Discovery, Kind, Library, stream};
+use waycairn_analysis_host::{Discovery, stream};
 use waycairn_benches::{Figure, Rival, compare, medians, quantile};
 use waycairn_gaussian::settings::{ParametersSettings, PriorDefinitions, ProblemSettings};
 use waycairn_gaussian::{
@@ -39,8 +40,8 @@ use waycairn_gaussian::{
 };
 use waycairn_store::{ObjectReader, Scalar};
 use waycairn_study::{
-    ANALYSIS_FILE, AnalysisSettings, LaunchOptions, ProductReport, Stages, StudyEvent, TRAINING_FILE,
-    Training, launch,
+    AnalysisSettings, LaunchOptions, ProductReport, Stages, Starter, StudyEvent, TRAINING_FILE, Training,
+    init, launch,
 };
 use waycairn_train::{Event, Experiments, Gpt, Nre, Stop, TrainRequest, experiments, train, use_threads};
 
@@ -64,19 +65,6 @@ const TIMES: [&str; 4] = ["time/data", "time/compute", "time/update", "time/reco
 const STEPS: u64 = 2_735;
 
 const PARTS: [&str; 3] = ["scores", "train", "study"];
-const METRICS: [&str; 10] = [
-    "classification",
-    "bias",
-    "coverage",
-    "width",
-    "resolution",
-    "posterior",
-    "exact_reference",
-    "pairwise",
-    "reweighting",
-    "normalization",
-];
-const PLOTS: [&str; 6] = ["training", "prior", "inference", "pairwise", "reweighting", "showcase"];
 
 fn main() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
@@ -410,30 +398,20 @@ fn study(threads: usize) -> Outcome<()> {
         println!("STUDY SKIPPED: no plugin `{}`; see WAYCAIRN_BENCH_GAUSSIAN_PLUGIN", plugin.display());
         return Ok(());
     }
-    let library = Library::open(&plugin)?;
-    let has = |kind: Kind, wanted: &[&str]| -> String {
-        let has = |name: &str| {
-            let mut known = library.analyses().iter().map(|analysis| analysis.declaration());
-            known.any(|declared| declared.kind == kind && declared.name == name)
-        };
-        let (there, absent): (Vec<&str>, Vec<&str>) = wanted.iter().partition(|name| has(name));
-        if !absent.is_empty() {
-            println!("ABSENT FROM THE PLUGIN, so not measured: {}", absent.join(", "));
-        }
-        serde_json::json!(there).to_string()
-    };
     let folder = tempfile::tempdir()?;
-    let settings = format!(
-        "[base]\nexperiment = 'nre'\nproblem = {{ dimension = 1 }}\nruntime = {{ cpu_threads = {threads} }}\n"
-    );
-    fs::write(folder.path().join(TRAINING_FILE), settings)?;
-    let analyses =
-        format!("[base]\nmetrics = {}\nplots = {}\n", has(Kind::Metric, &METRICS), has(Kind::Plot, &PLOTS));
-    fs::write(folder.path().join(ANALYSIS_FILE), analyses)?;
+    init(folder.path(), Starter::Gaussian, &plugin)?;
+    // As many threads as are asked for, and nothing else changed.
+    let (path, one) = (folder.path().join(TRAINING_FILE), "cpu_threads = 1\n");
+    let text = fs::read_to_string(&path)?;
+    if !text.contains(one) {
+        return Err("the study's settings have no `cpu_threads = 1`".into());
+    }
+    fs::write(&path, text.replace(one, &format!("cpu_threads = {threads}\n")))?;
+    let profile = std::env::var("WAYCAIRN_BENCH_PROFILE").unwrap_or_else(|_| "one".to_owned());
     let experiments = known();
-    let training = Training::read(&experiments, folder.path(), None)?.with_output(folder.path().join("out"));
-    let places = Discovery { files: vec![plugin], ..Discovery::default() };
-    let analysis = AnalysisSettings::read(folder.path(), None, &places)?;
+    let training = Training::read(&experiments, folder.path(), Some(&profile))?;
+    let training = training.with_output(folder.path().join("out"));
+    let analysis = AnalysisSettings::read(folder.path(), Some(&profile), &Discovery::default())?;
     let (mut runs, begin) = (Vec::new(), Instant::now());
     let mut observe = |event: &StudyEvent<'_>| {
         if let StudyEvent::Run { label, .. } = event {
@@ -446,7 +424,7 @@ fn study(threads: usize) -> Outcome<()> {
     let (spent, report) = Spent::on(launched)?;
     let of_products: f64 = report.products.iter().map(|product| product.seconds).sum();
     println!(
-        "{} runs in {:.1} s ({:.1} s of the processor)",
+        "profile `{profile}`: {} runs in {:.1} s ({:.1} s of the processor)",
         report.runs.len(),
         spent.clock,
         spent.processor
