@@ -38,6 +38,7 @@ const SOURCES: Sources = sources![
     "src/schedule.rs",
     "src/schema.rs",
     "src/settings.rs",
+    "src/settled.rs",
     "src/weights.rs",
 ];
 

@@ -87,7 +87,7 @@ impl Product for Unsound {
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {
         match mode(selected) {
             "estimate-panics" => panic!("estimate panics"),
-            "estimate-text" => Ok(json!({"bytes": "many"})),
+            "estimate-text" => Ok(json!({"bytes": "many ".repeat(99)})),
             _ => Ok(json!({})),
         }
     }
