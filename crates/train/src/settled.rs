@@ -41,49 +41,34 @@ impl<O> Settled<O> {
     }
 }
 
-impl Optimizer for Settled<Adam> {
-    type State<const D: usize> = <Adam as Optimizer>::State<D>;
+/// The same for each rule, whose states are types of their own with the same fields.
+macro_rules! settled {
+    ($($rule:ty),+) => {$(
+        impl Optimizer for Settled<$rule> {
+            type State<const D: usize> = <$rule as Optimizer>::State<D>;
 
-    fn step<const D: usize>(
-        &self,
-        rate: LearningRate,
-        tensor: Tensor<D>,
-        gradient: Tensor<D>,
-        state: Option<Self::State<D>>,
-    ) -> (Tensor<D>, Option<Self::State<D>>) {
-        let (tensor, mut state) = self.optimizer.step(rate, tensor, gradient, state);
-        if let Some(momentum) = state.as_mut().map(|state| &mut state.momentum) {
-            self.settle(momentum.time, [&mut momentum.moment_1, &mut momentum.moment_2]);
+            fn step<const D: usize>(
+                &self,
+                rate: LearningRate,
+                tensor: Tensor<D>,
+                gradient: Tensor<D>,
+                state: Option<Self::State<D>>,
+            ) -> (Tensor<D>, Option<Self::State<D>>) {
+                let (tensor, mut state) = self.optimizer.step(rate, tensor, gradient, state);
+                if let Some(momentum) = state.as_mut().map(|state| &mut state.momentum) {
+                    self.settle(momentum.time, [&mut momentum.moment_1, &mut momentum.moment_2]);
+                }
+                (tensor, state)
+            }
+
+            fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
+                <$rule>::to_device(state, device)
+            }
         }
-        (tensor, state)
-    }
-
-    fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
-        Adam::to_device(state, device)
-    }
+    )+};
 }
 
-impl Optimizer for Settled<AdamW> {
-    type State<const D: usize> = <AdamW as Optimizer>::State<D>;
-
-    fn step<const D: usize>(
-        &self,
-        rate: LearningRate,
-        tensor: Tensor<D>,
-        gradient: Tensor<D>,
-        state: Option<Self::State<D>>,
-    ) -> (Tensor<D>, Option<Self::State<D>>) {
-        let (tensor, mut state) = self.optimizer.step(rate, tensor, gradient, state);
-        if let Some(momentum) = state.as_mut().map(|state| &mut state.momentum) {
-            self.settle(momentum.time, [&mut momentum.moment_1, &mut momentum.moment_2]);
-        }
-        (tensor, state)
-    }
-
-    fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
-        AdamW::to_device(state, device)
-    }
-}
+settled!(Adam, AdamW);
 
 #[cfg(test)]
 mod tests {
