@@ -3,14 +3,17 @@
 //! A histogram of ranks hides what its bins are too wide for. The difference of distributions has no bins, and its band holds
 //! the whole curve of a calibrated posterior with a probability that is known.
 
+use plotters::style::Color;
 use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources};
 use waycairn_gaussian::EcdfDifference;
 use waycairn_gaussian::metrics::Calibration;
 
-use super::axis::{Axis, counted, file_name, short, spoken};
-use super::canvas::{BLUE, DASHED, GREY, Stroke, VERMILION};
-use super::figure::{Figure, Figures, Format, IDEAL, Key, between, emit};
+use super::axis::Axis;
+use super::figure::{
+    BLUE, Figure, Figures, Format, GREY, Key, Stroke, VERMILION, area, between, emit, horizontal, line,
+};
 use super::input::{BAND, DPI, dpi, fits, plot_sources, said, setting};
+use super::words::{counted, file_name, short, spoken};
 
 const SOURCES: Sources = plot_sources!(["src/plots/calibration.rs"], [CALIBRATION, METRICS]);
 
@@ -49,12 +52,17 @@ pub(crate) fn draw(
     let cases = learned.len() / p.max(1);
     let each = parameters.iter().zip(learned_curves.iter().zip(&exact_curves));
     let figure = |(name, (learned, exact)): (&String, (&EcdfDifference, &EcdfDifference))| {
-        (format!("ecdf-{}", file_name(name)), one(name, learned, exact, cases))
+        Ok((format!("ecdf-{}", file_name(name)), one(name, learned, exact, cases)?))
     };
-    Ok(each.map(figure).collect())
+    each.map(figure).collect()
 }
 
-fn one(name: &str, learned: &EcdfDifference, exact: &EcdfDifference, cases: usize) -> Figure {
+fn one(
+    name: &str,
+    learned: &EcdfDifference,
+    exact: &EcdfDifference,
+    cases: usize,
+) -> Result<String, AnalysisError> {
     // All curves begin and end at 0.
     let closed = |values: &[f64]| [&[0.0], values, &[0.0]].concat();
     let at = [&[0.0], &learned.at[..], &[1.0]].concat();
@@ -65,21 +73,24 @@ fn one(name: &str, learned: &EcdfDifference, exact: &EcdfDifference, cases: usiz
     let x = Axis::new(format!("share of mass below the true {}", spoken(name)), 0.0, 1.0);
     let y = Axis::new("share of cases minus uniform", -largest * 1.08, largest * 1.08);
     let mut figure = Figure::new(Format::Wide, x, y);
-    figure.note(verdict(cases, learned));
-    let band = GREY.faint(0.25);
-    figure.area(between(&at, &lower, &upper), band);
-    figure.horizontal(0.0, IDEAL);
-    let [learned_stroke, exact_stroke] = STROKES;
-    figure.line(at.iter().copied().zip(exact_curve).collect(), exact_stroke);
-    figure.line(at.iter().copied().zip(learned_curve).collect(), learned_stroke);
+    figure.note = verdict(cases, learned);
+    let band = GREY.mix(0.25);
+    let [learned_stroke, exact_stroke] = strokes();
     figure.key("learned posterior", Key::Line(learned_stroke));
     figure.key("exact posterior", Key::Line(exact_stroke));
     figure.key(band_label(learned), Key::Area(band));
-    figure
+    figure.draw(|chart| {
+        area(chart, between(&at, &lower, &upper), band)?;
+        horizontal(chart, 0.0, Stroke::ideal(GREY))?;
+        line(chart, at.iter().copied().zip(exact_curve).collect(), exact_stroke)?;
+        line(chart, at.iter().copied().zip(learned_curve).collect(), learned_stroke)
+    })
 }
 
 /// Of the curves of the learned posterior and of the exact one.
-pub(crate) const STROKES: [Stroke; 2] = [Stroke::new(BLUE, 1.6), Stroke::new(VERMILION, 1.2).dashed(DASHED)];
+pub(crate) fn strokes() -> [Stroke; 2] {
+    [Stroke::new(BLUE, 1.6), Stroke::new(VERMILION, 1.2).dashed()]
+}
 
 /// What a curve says, in words.
 pub(crate) fn verdict(cases: usize, learned: &EcdfDifference) -> String {

@@ -3,8 +3,8 @@
 use waycairn_analysis_api::AnalysisError;
 
 use super::axis::Axis;
-use super::canvas::{PALETTE, Stroke};
-use super::figure::{Figure, Format, IDEAL, Key};
+use super::bitmap::png;
+use super::figure::{Figure, Format, GREY, Key, PALETTE, Stroke, bars, dots, horizontal};
 use super::input::fits;
 
 /// One value for each member of a cohort.
@@ -30,15 +30,15 @@ pub fn cohort_figure(
     series: &[CohortSeries<'_>],
     dpi: u64,
 ) -> Result<(Vec<u8>, String), AnalysisError> {
-    let canvas = draw(members, label, series)?.draw()?;
-    Ok((canvas.png(dpi)?, canvas.svg()?))
+    let svg = draw(members, label, series)?;
+    Ok((png(&svg, dpi)?, svg))
 }
 
 pub(crate) fn draw(
     members: &[String],
     label: &str,
     series: &[CohortSeries<'_>],
-) -> Result<Figure, AnalysisError> {
+) -> Result<String, AnalysisError> {
     for one in series {
         fits(&format!("series `{}`", one.label), one.values.len(), members.len())?;
         fits(&format!("the errors of series `{}`", one.label), one.errors.len(), members.len())?;
@@ -68,30 +68,27 @@ pub(crate) fn draw(
         0 | 1 => 0.0,
         many => 0.4 * (index as f64 / (many - 1) as f64 - 0.5),
     };
-    let mut ideal_shown = false;
+    let color = |index: usize| PALETTE[index % PALETTE.len()];
     for (index, one) in series.iter().enumerate() {
-        let ink = PALETTE[index % PALETTE.len()];
-        if let Some(ideal) = finite(one.ideal) {
-            let stroke = if series.len() == 1 { IDEAL } else { Stroke { ink, ..IDEAL } };
-            figure.horizontal(ideal, stroke);
-            ideal_shown = true;
-        }
-        let bar = Stroke::new(ink, 1.4);
-        let places = ends(one);
-        let any_error = places.iter().any(|(_, _, error)| *error > 0.0);
-        for (member, value, error) in places.iter().filter(|(_, _, error)| *error > 0.0) {
-            let x = *member as f64 + offset(index);
-            figure.line(vec![(x, value - error), (x, value + error)], bar);
-            for end in [value - error, value + error] {
-                figure.line(vec![(x - 0.05, end), (x + 0.05, end)], bar);
+        let any_error = ends(one).iter().any(|(_, _, error)| *error > 0.0);
+        let key = if any_error { Key::Beads(Stroke::new(color(index), 1.4)) } else { Key::Dot(color(index)) };
+        figure.key(one.label, key);
+    }
+    if series.iter().any(|one| finite(one.ideal).is_some()) {
+        figure.key("ideal", Key::Line(Stroke::ideal(GREY)));
+    }
+    figure.draw(|chart| {
+        for (index, one) in series.iter().enumerate() {
+            if let Some(ideal) = finite(one.ideal) {
+                horizontal(chart, ideal, Stroke::ideal(if series.len() == 1 { GREY } else { color(index) }))?;
             }
+            let places = ends(one);
+            let place = |(member, value, _): &(usize, f64, f64)| (*member as f64 + offset(index), *value);
+            let with_error = places.iter().filter(|(_, _, error)| *error > 0.0);
+            let spans = with_error.map(|at| (place(at).0, [at.1 - at.2, at.1, at.1 + at.2])).collect();
+            bars(chart, spans, 5.0, Stroke::new(color(index), 1.4))?;
+            dots(chart, places.iter().map(place).collect(), 2.8, color(index))?;
         }
-        let dots = places.iter().map(|(member, value, _)| (*member as f64 + offset(index), *value)).collect();
-        figure.dots(dots, 2.8, ink);
-        figure.key(one.label, if any_error { Key::Beads(bar) } else { Key::Dot(ink) });
-    }
-    if ideal_shown {
-        figure.key("ideal", Key::Line(IDEAL));
-    }
-    Ok(figure)
+        Ok(())
+    })
 }

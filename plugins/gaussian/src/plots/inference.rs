@@ -1,13 +1,17 @@
 //! The plot `inference`: estimates against truths, and what candidates are worth in some cases.
 
+use plotters::style::Color;
 use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources};
 use waycairn_gaussian::{normalized_mass, retained_cases};
 
-use super::axis::{Axis, file_name, range, short, spoken};
-use super::canvas::{BLACK, BLUE, DASHED, DOTTED, GREEN, GREY, Stroke, VERMILION};
-use super::figure::{Cells, Figure, Figures, Format, IDEAL, Key, emit, steps};
+use super::axis::{Axis, range};
+use super::figure::{
+    BLACK, BLUE, Figure, Figures, Format, GREEN, GREY, Key, Stroke, VERMILION, area, cells, cross, diagonal,
+    dots, emit, line, steps, vertical,
+};
 use super::histogram::Bins;
 use super::input::{BINS, DPI, amount, dpi, finite, fits, lengths, plot_sources, said, whole};
+use super::words::{file_name, short, spoken};
 
 const SOURCES: Sources = plot_sources!(["src/plots/inference.rs"], [DENSITY]);
 
@@ -135,7 +139,7 @@ impl Estimates<'_> {
         chosen: &[usize],
         places: &[f64],
         cases: usize,
-    ) -> Result<Figure, AnalysisError> {
+    ) -> Result<String, AnalysisError> {
         let (p, many) = (self.parameters.len(), self.levels.len());
         let mode = |case: usize| self.mode[case * p + column];
         let bound = |of: &[f64], case: usize, level: usize| of[(case * many + level) * p + column];
@@ -152,7 +156,7 @@ impl Estimates<'_> {
         let y = Axis::holding(format!("estimated {spoken} (mode)"), all());
         let mut figure = Figure::new(Format::Square, x, y);
         if chosen.len() < cases {
-            figure.note(format!("{} of {cases} cases, evenly chosen", chosen.len()));
+            figure.note = format!("{} of {cases} cases, evenly chosen", chosen.len());
         }
         // The widest sets lie behind the others, thinner and fainter.
         let mut order: Vec<usize> = (0..many).collect();
@@ -160,31 +164,27 @@ impl Estimates<'_> {
         // Many are thinner, and let each other through.
         let crowd = (60.0 / chosen.len() as f64).sqrt().clamp(0.45, 1.0);
         let through = (250.0 / chosen.len() as f64).sqrt().clamp(0.15, 1.0);
-        let mut keys = Vec::new();
-        for (rank, level) in order.into_iter().enumerate() {
+        let stroke = |rank: usize, opacity: f64| {
             let inner = if many == 1 { 1.0 } else { rank as f64 / (many - 1) as f64 };
-            let of_opacity = |opacity: f64| {
-                Stroke::new(BLUE.faint(opacity * (0.35 + 0.4 * inner)), (1.0 + 1.6 * inner) * crowd)
-            };
-            let stroke = of_opacity(through);
-            for (case, place) in chosen.iter().zip(places) {
-                let ends = [self.lower, self.upper].map(|of| (*place, bound(of, *case, level)));
-                figure.line(ends.to_vec(), stroke);
-            }
-            keys.push((format!("{} % set", percent(self.levels[level])), Key::Line(of_opacity(1.0))));
-        }
-        figure.diagonal(Stroke { ink: BLACK, ..IDEAL });
-        let modes = chosen.iter().zip(places).map(|(case, place)| (*place, mode(*case))).collect();
-        figure.dots(modes, 1.0 + 1.2 * crowd, VERMILION.faint(0.85 * through));
+            Stroke::new(BLUE.mix(opacity * (0.35 + 0.4 * inner)), (1.0 + 1.6 * inner) * crowd)
+        };
         figure.key("mode", Key::Dot(VERMILION));
-        keys.into_iter().rev().for_each(|(label, key)| figure.key(label, key));
-        figure.key("estimate = truth", Key::Line(Stroke { ink: BLACK, ..IDEAL }));
-        Ok(figure)
+        for (rank, level) in order.iter().enumerate().rev() {
+            figure.key(format!("{} % set", short(self.levels[*level] * 100.0)), Key::Line(stroke(rank, 1.0)));
+        }
+        figure.key("estimate = truth", Key::Line(Stroke::ideal(BLACK)));
+        figure.draw(|chart| {
+            for (rank, level) in order.iter().enumerate() {
+                for (case, place) in chosen.iter().zip(places) {
+                    let ends = [self.lower, self.upper].map(|of| (*place, bound(of, *case, *level)));
+                    line(chart, ends.to_vec(), stroke(rank, through))?;
+                }
+            }
+            diagonal(chart, Stroke::ideal(BLACK))?;
+            let modes = chosen.iter().zip(places).map(|(case, place)| (*place, mode(*case))).collect();
+            dots(chart, modes, 1.0 + 1.2 * crowd, VERMILION.mix(0.85 * through))
+        })
     }
-}
-
-fn percent(level: f64) -> String {
-    short(level * 100.0)
 }
 
 /// Places for values that rise: those of equal values beside each other, where there is room to the next value, so that none
@@ -280,7 +280,7 @@ impl Retained<'_> {
         values: &[f64],
         masses: &[(&str, Vec<f64>)],
         bins: usize,
-    ) -> Result<Figure, AnalysisError> {
+    ) -> Result<String, AnalysisError> {
         let all: Vec<&[f64]> = masses.iter().map(|(_, mass)| mass.as_slice()).collect();
         let bins = bins_of(&near(values, self.part(column, values, &all)), bins)?;
         let heights: Vec<Vec<f64>> =
@@ -295,30 +295,34 @@ impl Retained<'_> {
         let label = if bins.discrete { "probability mass" } else { "probability mass of a bin" };
         let mut figure =
             Figure::new(Format::Wide, x, Axis::from_zero(label, heights.iter().flatten().copied()));
-        figure.note(format!("case {}", self.case));
-        figure.vertical(truth, Stroke::new(BLACK, 1.2).dashed(DASHED));
+        figure.note = format!("case {}", self.case);
         // What is exact lies behind what was learned, and what is dashed before what is not.
         let order = ["exact", "ratio", "posterior"];
         let mut sorted: Vec<usize> = (0..masses.len()).collect();
         sorted.sort_by_key(|index| order.iter().position(|name| *name == masses[*index].0));
-        let mut keys = Vec::new();
-        for index in sorted {
-            let (target, outline) = (masses[index].0, steps(&bins.edges, &heights[index]));
-            let (label, stroke) = match target {
-                "ratio" => ("ratio", Stroke::new(BLUE, 1.6)),
-                "posterior" => ("posterior", Stroke::new(VERMILION, 1.3).dashed(DASHED)),
-                "exact" => ("exact likelihood", Stroke::new(GREEN, 1.3)),
-                other => (other, Stroke::new(GREY, 1.3).dashed(DOTTED)),
-            };
-            if target == "exact" {
-                figure.area(outline.clone(), GREEN.faint(0.2));
-            }
-            figure.line(outline, stroke);
-            keys.push((label, Key::Line(stroke)));
+        let look = |target: &'_ str| match target {
+            "ratio" => ("ratio".to_owned(), Stroke::new(BLUE, 1.6)),
+            "posterior" => ("posterior".to_owned(), Stroke::new(VERMILION, 1.3).dashed()),
+            "exact" => ("exact likelihood".to_owned(), Stroke::new(GREEN, 1.3)),
+            other => (other.to_owned(), Stroke::new(GREY, 1.3).dotted()),
+        };
+        for index in &sorted {
+            let (label, stroke) = look(masses[*index].0);
+            figure.key(label, Key::Line(stroke));
         }
-        keys.into_iter().for_each(|(label, key)| figure.key(label, key));
-        figure.key(format!("truth {}", short(truth)), Key::Line(Stroke::new(BLACK, 1.2).dashed(DASHED)));
-        Ok(figure)
+        let at_truth = Stroke::new(BLACK, 1.2).dashed();
+        figure.key(format!("truth {}", short(truth)), Key::Line(at_truth));
+        figure.draw(|chart| {
+            vertical(chart, truth, at_truth)?;
+            for index in sorted {
+                let (target, outline) = (masses[index].0, steps(&bins.edges, &heights[index]));
+                if target == "exact" {
+                    area(chart, outline.clone(), GREEN.mix(0.2))?;
+                }
+                line(chart, outline, look(target).1)?;
+            }
+            Ok(())
+        })
     }
 
     fn projection(
@@ -327,7 +331,7 @@ impl Retained<'_> {
         [x, y]: [&[f64]; 2],
         mass: &[f64],
         bins: usize,
-    ) -> Result<Figure, AnalysisError> {
+    ) -> Result<String, AnalysisError> {
         let parts = [self.part(column, x, &[mass]), self.part(row, y, &[mass])];
         let in_part = |(low, high): (f64, f64), value: f64| (low..=high).contains(&value);
         let both: Vec<(f64, f64)> = x.iter().copied().zip(y.iter().copied()).collect();
@@ -353,13 +357,15 @@ impl Retained<'_> {
             Axis::new(spoken(&self.parameters[column]), bins.low().min(truth), bins.high().max(truth))
         };
         let mut figure =
-            Figure::new(Format::Map, axis(&x_bins, column, truth.0), axis(&y_bins, row, truth.1));
-        figure.note(format!("case {}, mass of the ratio", self.case));
-        let label = "probability mass of a cell".to_owned();
-        figure.cells(Cells { x_edges: x_bins.edges, y_edges: y_bins.edges, values, label });
-        figure.cross(truth, VERMILION);
+            Figure::new(Format::Square, axis(&x_bins, column, truth.0), axis(&y_bins, row, truth.1));
+        figure.note = format!("case {}, mass of the ratio", self.case);
         figure.key(format!("truth ({}, {})", short(truth.0), short(truth.1)), Key::Cross(VERMILION));
-        Ok(figure)
+        let largest = values.iter().copied().fold(0.0, f64::max);
+        figure.shades = Some(Axis::new("probability mass of a cell", 0.0, largest));
+        figure.draw(|chart| {
+            cells(chart, [&x_bins.edges, &y_bins.edges], &values)?;
+            cross(chart, truth, VERMILION)
+        })
     }
 }
 

@@ -10,13 +10,11 @@ macro_rules! plot_sources {
         crate::sources::sources_of!(
             [
                 "src/plots/axis.rs",
-                "src/plots/canvas.rs",
+                "src/plots/bitmap.rs",
                 "src/plots/figure.rs",
-                "src/plots/font.rs",
                 "src/plots/histogram.rs",
                 "src/plots/input.rs",
-                "src/plots/raster.rs",
-                "src/plots/vector.rs",
+                "src/plots/words.rs",
                 "src/sources.rs",
                 $($file),+
             ],

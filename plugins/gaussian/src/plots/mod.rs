@@ -2,20 +2,18 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `canvas`, `font` | shapes in points of 1/72 inch, and the font that is embedded |
-//! | `raster`, `vector` | the formats |
-//! | `axis`, `figure`, `histogram` | ticks, layout, layers, legends, bins |
-//! | `input` | what of products and settings plots read |
+//! | `figure`, `axis` | how all are drawn with `plotters`, which makes the SVG |
+//! | `bitmap` | the PNG of that SVG |
+//! | `histogram` | bins |
+//! | `input`, `words` | what of products and settings plots read, and how they say it |
 //! | the others | one plot each |
 
 mod axis;
-mod canvas;
+mod bitmap;
 mod figure;
-mod font;
 mod histogram;
 mod input;
-mod raster;
-mod vector;
+mod words;
 
 mod calibration;
 mod cohort;

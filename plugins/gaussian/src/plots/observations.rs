@@ -1,12 +1,13 @@
 //! The plot `observation_histogram`: what the first ensemble observed.
 
+use plotters::style::Color;
 use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources};
 
-use super::axis::{Axis, coordinate, counted, range};
-use super::canvas::{PALETTE, Stroke};
-use super::figure::{Figure, Figures, Format, Key, emit, steps};
+use super::axis::{Axis, range};
+use super::figure::{Figure, Figures, Format, Key, PALETTE, Stroke, area, emit, line, steps};
 use super::histogram::Bins;
 use super::input::{BINS, DPI, amount, dpi, finite, lengths, plot_sources};
+use super::words::{coordinate, counted};
 
 const SOURCES: Sources = plot_sources!(["src/plots/observations.rs"], []);
 
@@ -57,21 +58,26 @@ pub(crate) fn draw(first: &[f32], dimension: usize, bins: usize) -> Result<Figur
     let y = Axis::from_zero("observations in a bin", heights.iter().flatten().copied());
     let top = y.high;
     let mut figure = Figure::new(Format::Wide, x, y);
-    figure.note(format!("the first case: {}", counted(count, "observation")));
-    for (axis, (column, heights)) in columns.iter().zip(&heights).enumerate() {
-        let ink = PALETTE[axis % PALETTE.len()];
-        let outline = steps(&bins.edges, heights);
-        if dimension == 1 {
-            figure.area(outline.clone(), ink.faint(0.2));
-        }
-        let stroke = Stroke::new(ink, 1.3);
-        figure.line(outline, stroke);
-        for value in column {
+    figure.note = format!("the first case: {}", counted(count, "observation"));
+    let color = |axis: usize| PALETTE[axis % PALETTE.len()];
+    for axis in 0..dimension {
+        figure.key(coordinate(axis), Key::Line(Stroke::new(color(axis), 1.3)));
+    }
+    let svg = figure.draw(|chart| {
+        for (axis, (column, heights)) in columns.iter().zip(&heights).enumerate() {
+            let outline = steps(&bins.edges, heights);
+            if dimension == 1 {
+                area(chart, outline.clone(), color(axis).mix(0.2))?;
+            }
+            line(chart, outline, Stroke::new(color(axis), 1.3))?;
             // One line of ticks for each coordinate.
             let base = top * 0.03 * axis as f64 / dimension as f64;
-            figure.line(vec![(*value, base), (*value, base + top * 0.03)], Stroke::new(ink, 0.9));
+            for value in column {
+                let tick = vec![(*value, base), (*value, base + top * 0.03)];
+                line(chart, tick, Stroke::new(color(axis), 0.9))?;
+            }
         }
-        figure.key(coordinate(axis), Key::Line(stroke));
-    }
-    Ok(vec![("first-ensemble".to_owned(), figure)])
+        Ok(())
+    })?;
+    Ok(vec![("first-ensemble".to_owned(), svg)])
 }

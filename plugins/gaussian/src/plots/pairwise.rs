@@ -1,11 +1,12 @@
 //! The plot `pairwise`: learned against exact log ratios.
 
+use plotters::style::Color;
 use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources};
 
-use super::axis::{Axis, short};
-use super::canvas::{BLUE, VERMILION};
-use super::figure::{Figure, Figures, Format, IDEAL, Key, emit};
+use super::axis::Axis;
+use super::figure::{BLUE, Figure, Figures, Format, GREY, Key, Stroke, VERMILION, diagonal, dots, emit};
 use super::input::{DPI, dpi, finite, fits, lengths, plot_sources};
+use super::words::short;
 
 const SOURCES: Sources = plot_sources!(["src/plots/pairwise.rs"], []);
 
@@ -57,20 +58,19 @@ pub(crate) fn draw(exact: &[f64], learned: &[f64], pairs: usize) -> Result<Figur
         let x = Axis::holding("exact log ratio (nats)", all());
         let y = Axis::holding("learned log ratio (nats)", all());
         let mut figure = Figure::new(Format::Square, x, y);
-        figure.note(format!("pair {pair} of {pairs}, {name} error: RMSE {}", short(errors[pair])));
-        figure.diagonal(IDEAL);
+        figure.note = format!("pair {pair} of {pairs}, {name} error: RMSE {}", short(errors[pair]));
         let points: Vec<(f64, f64)> = exact.iter().copied().zip(learned.iter().copied()).collect();
         let (at_source, at_target) = points.split_at(each / 2);
         let opacity = (60.0 / each as f64).sqrt().clamp(0.25, 0.8);
-        for (points, ink, label) in [
-            (at_source, BLUE, "observed at \u{3b8}\u{2080}"),
-            (at_target, VERMILION, "observed at \u{3b8}\u{2081}"),
-        ] {
-            figure.dots(points.to_vec(), 2.0, ink.faint(opacity));
-            figure.key(label, Key::Dot(ink));
-        }
-        figure.key("learned = exact", Key::Line(IDEAL));
-        (name.to_owned(), figure)
+        figure.key("observed at \u{3b8}\u{2080}", Key::Dot(BLUE));
+        figure.key("observed at \u{3b8}\u{2081}", Key::Dot(VERMILION));
+        figure.key("learned = exact", Key::Line(Stroke::ideal(GREY)));
+        let svg = figure.draw(|chart| {
+            diagonal(chart, Stroke::ideal(GREY))?;
+            dots(chart, at_source.to_vec(), 2.0, BLUE.mix(opacity))?;
+            dots(chart, at_target.to_vec(), 2.0, VERMILION.mix(opacity))
+        })?;
+        Ok((name.to_owned(), svg))
     };
-    Ok(chosen.into_iter().map(figure).collect())
+    chosen.into_iter().map(figure).collect()
 }

@@ -1,16 +1,17 @@
 //! The plot `prior`: what samples of the prior look like.
 
+use plotters::style::Color;
 use waycairn_analysis_api::serde_json::Value;
 use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources, Study, stream};
 use waycairn_gaussian::{Prior, Problem};
 
 use crate::study::Posed;
 
-use super::axis::{Axis, counted, file_name, spoken};
-use super::canvas::{BLUE, Stroke, VERMILION};
-use super::figure::{Figure, Figures, Format, Key, emit, steps};
+use super::axis::Axis;
+use super::figure::{BLUE, Figure, Figures, Format, Key, Stroke, VERMILION, area, dots, emit, line, steps};
 use super::histogram::Bins;
 use super::input::{BINS, DPI, amount, dpi, plot_sources, setting};
+use super::words::{counted, file_name, spoken};
 
 const SOURCES: Sources = plot_sources!(["src/plots/prior.rs", "src/study.rs"], [PRIOR, PROBLEM]);
 
@@ -93,18 +94,19 @@ pub(crate) fn draw(
         let air = (bins.high() - bins.low()) * 0.02;
         let x = Axis::new(spoken(&name), bins.low() - air, bins.high() + air);
         let mut figure = Figure::new(Format::Wide, x, Axis::from_zero(label, all));
-        let outline = steps(&bins.edges, &heights);
-        figure.area(outline.clone(), BLUE.faint(0.2));
-        figure.line(outline, Stroke::new(BLUE, 1.1));
-        figure.key(counted(values.len(), "sample"), Key::Line(Stroke::new(BLUE, 1.1)));
-        if lattice.is_some() {
-            figure.dots(curve, 1.8, VERMILION);
-            figure.key("exact", Key::Dot(VERMILION));
-        } else {
-            figure.line(curve, Stroke::new(VERMILION, 1.4));
-            figure.key("exact", Key::Line(Stroke::new(VERMILION, 1.4)));
-        }
-        figures.push((file_name(&name), figure));
+        let (sampled, exact) = (Stroke::new(BLUE, 1.1), Stroke::new(VERMILION, 1.4));
+        figure.key(counted(values.len(), "sample"), Key::Line(sampled));
+        figure.key("exact", if lattice.is_some() { Key::Dot(VERMILION) } else { Key::Line(exact) });
+        let svg = figure.draw(|chart| {
+            let outline = steps(&bins.edges, &heights);
+            area(chart, outline.clone(), BLUE.mix(0.2))?;
+            line(chart, outline, sampled)?;
+            match lattice {
+                Some(_) => dots(chart, curve, 1.8, VERMILION),
+                None => line(chart, curve, exact),
+            }
+        })?;
+        figures.push((file_name(&name), svg));
     }
     Ok(figures)
 }

@@ -1,13 +1,16 @@
 //! The plot `reweighting`: samples at one point, weighted to look like those at another.
 
+use plotters::style::Color;
 use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources};
 use waycairn_gaussian::{effective_samples, weights};
 
-use super::axis::{Axis, coordinate, range, short};
-use super::canvas::{BLUE, DASHED, GREEN, GREY, Ink, Stroke, VERMILION};
-use super::figure::{Figure, Figures, Format, Key, emit, steps};
+use super::axis::{Axis, range};
+use super::figure::{
+    BLUE, Figure, Figures, Format, GREEN, GREY, Key, Stroke, VERMILION, area, emit, line, steps,
+};
 use super::histogram::Bins;
 use super::input::{BINS, DPI, amount, dpi, finite, fits, lengths, plot_sources};
+use super::words::{coordinate, short};
 
 const SOURCES: Sources = plot_sources!(["src/plots/reweighting.rs"], [REWEIGHTING]);
 
@@ -132,25 +135,28 @@ impl Pair<'_> {
             let air = (bins.high() - bins.low()) * 0.02;
             let x = Axis::new(coordinate(axis), bins.low() - air, bins.high() + air);
             let mut figure = Figure::new(Format::Wide, x, y);
-            figure.note(if is_cut { format!("{note}; cut off at the top") } else { note.to_owned() });
-            let mut curve = |heights: &[f64], stroke: Stroke, filled: Option<Ink>, label: &str| {
-                let outline = steps(&bins.edges, heights);
-                if let Some(ink) = filled {
-                    figure.area(outline.clone(), ink);
-                    figure.key(label, Key::Area(ink));
-                } else {
-                    figure.key(label, Key::Line(stroke));
-                }
-                figure.line(outline, stroke);
-            };
-            curve(&from, Stroke::new(GREY, 1.0), Some(GREY.faint(0.3)), "source \u{3b8}\u{2080}");
-            curve(&to, Stroke::new(GREEN, 1.0), Some(GREEN.faint(0.3)), "target \u{3b8}\u{2081}");
-            if let Some(exact) = &exact {
-                curve(exact, Stroke::new(VERMILION, 1.1).dashed(DASHED), None, &exact_label);
+            figure.note = if is_cut { format!("{note}; cut off at the top") } else { note.to_owned() };
+            let (exact_stroke, learned_stroke) =
+                (Stroke::new(VERMILION, 1.1).dashed(), Stroke::new(BLUE, 1.3));
+            figure.key("source \u{3b8}\u{2080}", Key::Area(GREY.mix(0.3)));
+            figure.key("target \u{3b8}\u{2081}", Key::Area(GREEN.mix(0.3)));
+            if exact.is_some() {
+                figure.key(exact_label.as_str(), Key::Line(exact_stroke));
             }
-            curve(&learned, Stroke::new(BLUE, 1.3), None, &learned_label);
-            (format!("axis-{axis}"), figure)
+            figure.key(learned_label.as_str(), Key::Line(learned_stroke));
+            let svg = figure.draw(|chart| {
+                for (heights, color) in [(&from, GREY), (&to, GREEN)] {
+                    let outline = steps(&bins.edges, heights);
+                    area(chart, outline.clone(), color.mix(0.3))?;
+                    line(chart, outline, Stroke::new(color, 1.0))?;
+                }
+                if let Some(exact) = &exact {
+                    line(chart, steps(&bins.edges, exact), exact_stroke)?;
+                }
+                line(chart, steps(&bins.edges, &learned), learned_stroke)
+            })?;
+            Ok((format!("axis-{axis}"), svg))
         };
-        Ok((0..d).map(figure).collect())
+        (0..d).map(figure).collect()
     }
 }

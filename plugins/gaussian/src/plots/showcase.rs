@@ -2,10 +2,10 @@
 
 use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources};
 
-use super::axis::short;
 use super::figure::emit;
 use super::input::{DPI, amount, dpi, lengths, plot_sources};
 use super::reweighting::Pair;
+use super::words::short;
 
 const SOURCES: Sources = plot_sources!(["src/plots/showcase.rs", "src/plots/reweighting.rs"], [REWEIGHTING]);
 

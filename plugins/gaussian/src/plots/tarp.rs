@@ -1,12 +1,12 @@
 //! The plot `tarp`: expected coverage against credibility.
 
+use plotters::style::Color;
 use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources};
 use waycairn_gaussian::EcdfDifference;
 
 use super::axis::Axis;
-use super::calibration::{STROKES, band_label, verdict};
-use super::canvas::GREY;
-use super::figure::{Figure, Figures, Format, IDEAL, Key, between, emit};
+use super::calibration::{band_label, strokes, verdict};
+use super::figure::{Figure, Figures, Format, GREY, Key, Stroke, area, between, diagonal, emit, line};
 use super::input::{BAND, DPI, dpi, fits, plot_sources, setting};
 
 const SOURCES: Sources =
@@ -48,17 +48,19 @@ pub(crate) fn draw(learned: &[f64], exact: &[f64], probability: f64) -> Result<F
     let at = [&[0.0], &learned.at[..], &[1.0]].concat();
     let (x, y) = (Axis::new("credibility level", 0.0, 1.0), Axis::new("expected coverage", 0.0, 1.0));
     let mut figure = Figure::new(Format::Square, x, y);
-    figure.note(verdict(cases, &learned));
-    let band = GREY.faint(0.25);
-    figure.area(between(&at, &closed(&learned.lower), &closed(&learned.upper)), band);
-    figure.diagonal(IDEAL);
-    let [learned_stroke, exact_stroke] = STROKES;
-    let curve = |values: &[f64]| at.iter().copied().zip(closed(values)).collect();
-    figure.line(curve(&exact.difference), exact_stroke);
-    figure.line(curve(&learned.difference), learned_stroke);
+    figure.note = verdict(cases, &learned);
+    let (band, ideal) = (GREY.mix(0.25), Stroke::ideal(GREY));
+    let [learned_stroke, exact_stroke] = strokes();
     figure.key("learned posterior", Key::Line(learned_stroke));
     figure.key("exact posterior", Key::Line(exact_stroke));
-    figure.key("ideal", Key::Line(IDEAL));
+    figure.key("ideal", Key::Line(ideal));
     figure.key(band_label(&learned), Key::Area(band));
-    Ok(vec![("coverage".to_owned(), figure)])
+    let curve = |values: &[f64]| at.iter().copied().zip(closed(values)).collect();
+    let svg = figure.draw(|chart| {
+        area(chart, between(&at, &closed(&learned.lower), &closed(&learned.upper)), band)?;
+        diagonal(chart, ideal)?;
+        line(chart, curve(&exact.difference), exact_stroke)?;
+        line(chart, curve(&learned.difference), learned_stroke)
+    })?;
+    Ok(vec![("coverage".to_owned(), svg)])
 }

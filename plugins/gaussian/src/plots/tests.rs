@@ -1,5 +1,6 @@
 //! Every figure, of data as the study has it, and of data as it should not be.
 
+use plotters::style::Color;
 use serde_json::json;
 use waycairn_analysis_api::{AnalysisError, Stream, stream};
 use waycairn_gaussian::settings::{
@@ -7,10 +8,10 @@ use waycairn_gaussian::settings::{
 };
 use waycairn_gaussian::{Candidates, ExactScores, Prior, Problem, Summary, Truths, standard_normal, uniform};
 
-use super::canvas::{Anchor, Canvas, Shape, VERMILION};
+use super::axis::Axis;
+use super::bitmap::{png, tree};
 use super::cohort::{self, CohortSeries};
-use super::figure::{Figure, Figures};
-use super::font::Font;
+use super::figure::{BLACK, Figure, Figures, Format, Stroke, VERMILION, area, line};
 use super::inference::{Estimates, Retained};
 use super::reweighting::Pair;
 use super::training::{History, Validation};
@@ -158,7 +159,7 @@ fn members() -> Vec<String> {
     ["uniform", "normal", "exponential", "grid"].map(str::to_owned).to_vec()
 }
 
-fn cohort() -> Figure {
+fn cohort() -> String {
     let one = CohortSeries {
         label: "68 % level",
         values: &[Some(0.67), Some(0.64), Some(0.70), None],
@@ -175,11 +176,11 @@ fn cohort() -> Figure {
 }
 
 /// Every kind of figure, with labels that its SVG has.
-fn everything() -> Vec<(String, Figure, Vec<&'static str>)> {
+fn everything() -> Vec<(String, String, Vec<&'static str>)> {
     let mut all = Vec::new();
     let mut add = |plot: &str, figures: Figures, labels: &[&'static str]| {
-        for (name, figure) in figures {
-            all.push((format!("{plot}-{name}"), figure, labels.to_vec()));
+        for (name, svg) in figures {
+            all.push((format!("{plot}-{name}"), svg, labels.to_vec()));
         }
     };
     add("training", training::draw(&history(5)).unwrap(), &["epoch", "binary cross-entropy", "validation"]);
@@ -257,29 +258,35 @@ fn everything() -> Vec<(String, Figure, Vec<&'static str>)> {
 
 #[test]
 fn each_figure_has_its_size_and_its_labels_and_the_same_bytes_again() {
-    for (name, figure, labels) in everything() {
-        let canvas = figure.draw().unwrap();
-        for dpi in [1, 70, 140] {
-            let png = canvas.png(dpi).unwrap();
-            let (width, height) = size_of(&png);
-            let expected =
-                [canvas.width, canvas.height].map(|points| (points / 72.0 * dpi as f64).round() as u32);
-            assert_eq!([width, height], expected, "{name} at {dpi}");
-        }
-        let svg = canvas.svg().unwrap();
+    let again = everything();
+    for ((name, svg, labels), (_, second, _)) in everything().into_iter().zip(again) {
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
         for label in labels {
             assert!(svg.contains(label), "{name}: {label}");
         }
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
-        inside(&name, &canvas);
-        let again = figure.draw().unwrap();
-        assert_eq!((again.png(70).unwrap(), again.svg().unwrap()), (canvas.png(70).unwrap(), svg), "{name}");
+        assert!(svg.contains("font-family=\"DejaVu Sans, sans-serif\""), "{name}");
+        let points =
+            [" width=\"", " height=\""].map(|attribute| number_after(&svg, attribute).unwrap_or_default());
+        assert!(points.iter().all(|points| (200.0..600.0).contains(points)), "{name}: {points:?}");
+        for dpi in [1, 70, 140] {
+            let expected = points.map(|points| (points / 72.0 * dpi as f64).round() as u32);
+            assert_eq!(size_of(&png(&svg, dpi).unwrap()), expected, "{name} at {dpi}");
+        }
+        inside(&name, &svg, points);
+        assert_eq!(png(&svg, 70).unwrap(), png(&second, 70).unwrap(), "{name}");
+        assert_eq!(svg, second, "{name}");
     }
 }
 
+/// The number after what stands before it for the first time.
+fn number_after(text: &str, before: &str) -> Option<f64> {
+    let rest = &text[text.find(before)? + before.len()..];
+    rest[..rest.find(|c: char| !c.is_ascii_digit() && c != '.')?].parse().ok()
+}
+
 /// The size that a PNG says it has; its parts have the checksums that they say.
-fn size_of(png: &[u8]) -> (u32, u32) {
+fn size_of(png: &[u8]) -> [u32; 2] {
     let number = |at: usize| png[at..at + 4].iter().fold(0_u32, |value, byte| value << 8 | u32::from(*byte));
     assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
     let mut at = 8;
@@ -293,45 +300,18 @@ fn size_of(png: &[u8]) -> (u32, u32) {
         at += 12 + length;
     }
     assert_eq!(kinds, [b"IHDR", b"pHYs", b"IDAT", b"IEND"].map(|kind| kind.to_vec()));
-    (number(16), number(20))
+    [number(16), number(20)]
 }
 
-/// No shape reaches beyond the canvas, and no text is cut off or lies on another.
-fn inside(name: &str, canvas: &Canvas) {
-    let font = Font::new().unwrap();
-    let mut boxes: Vec<(String, [f64; 4])> = Vec::new();
-    let within = |(x, y): (f64, f64)| {
-        (-0.5..=canvas.width + 0.5).contains(&x) && (-0.5..=canvas.height + 0.5).contains(&y)
-    };
-    for shape in &canvas.shapes {
-        match shape {
-            Shape::Area { rings, .. } => assert!(rings.iter().flatten().all(|at| within(*at)), "{name}"),
-            Shape::Line { points, .. } => assert!(points.iter().all(|at| within(*at)), "{name}"),
-            Shape::Dots { centres, .. } => assert!(centres.iter().all(|at| within(*at)), "{name}"),
-            Shape::Text(text) => {
-                let width = font.width(&text.text, text.size);
-                let before = match text.anchor {
-                    Anchor::Start => 0.0,
-                    Anchor::Middle => width / 2.0,
-                    Anchor::End => width,
-                };
-                let (x, y, high) = (text.at.0, text.at.1, text.size * 0.75);
-                let corners = if text.upwards {
-                    [x - high, y + before - width, x, y + before]
-                } else {
-                    [x - before, y - high, x - before + width, y]
-                };
-                let [left, top, right, bottom] = corners;
-                assert!(
-                    within((left, top)) && within((right, bottom)),
-                    "{name}: {} at {corners:?}",
-                    text.text
-                );
-                boxes.push((text.text.clone(), corners));
-            }
-        }
-    }
+/// No text is cut off or lies on another, as it is set for the bitmap.
+fn inside(name: &str, svg: &str, [width, height]: [f64; 2]) {
+    let mut boxes = Vec::new();
+    let tree = tree(svg).unwrap();
+    texts(tree.root(), &mut boxes);
+    assert!(boxes.len() > 4, "{name}");
     for (index, (text, a)) in boxes.iter().enumerate() {
+        let [left, top, right, bottom] = a.map(f64::from);
+        assert!(left >= 0.0 && top >= 0.0 && right <= width && bottom <= height, "{name}: {text} at {a:?}");
         for (other, b) in &boxes[..index] {
             let apart = a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
             assert!(apart, "{name}: {text} {a:?} lies on {other} {b:?}");
@@ -339,24 +319,48 @@ fn inside(name: &str, canvas: &Canvas) {
     }
 }
 
+/// The texts of a tree, and the ends of their outlines.
+fn texts(group: &usvg::Group, boxes: &mut Vec<(String, [f32; 4])>) {
+    for node in group.children() {
+        match node {
+            usvg::Node::Group(inner) => texts(inner, boxes),
+            usvg::Node::Text(text) => {
+                let outline = text.flattened().abs_bounding_box();
+                let ends = [outline.left(), outline.top(), outline.right(), outline.bottom()];
+                boxes.push((text.chunks().iter().map(usvg::TextChunk::text).collect(), ends));
+            }
+            _ => {}
+        }
+    }
+}
+
 #[test]
 fn pixels_are_those_of_the_shapes() {
-    // A square of vermilion on the left half, and nothing else: drawn as pixels that the PNG holds.
-    let mut canvas = Canvas::new(72.0, 36.0);
-    canvas.area(vec![(0.0, 0.0), (36.0, 0.0), (36.0, 36.0), (0.0, 36.0)], VERMILION);
-    let png = canvas.png(10).unwrap();
+    // All of the frame is half vermilion, and its diagonal black.
+    let axis = || Axis::new("", 0.0, 1.0);
+    let figure = Figure::new(Format::Square, axis(), axis());
+    let svg = figure
+        .draw(|chart| {
+            area(chart, vec![(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)], VERMILION.mix(0.5))?;
+            line(chart, vec![(0.0, 0.0), (1.0, 1.0)], Stroke::new(BLACK, 9.0))
+        })
+        .unwrap();
+    let png = png(&svg, 72).unwrap();
     let from = png.windows(4).position(|window| window == b"IDAT").unwrap();
     let mut lines = Vec::new();
     std::io::Read::read_to_end(&mut flate2::read::ZlibDecoder::new(&png[from + 4..]), &mut lines).unwrap();
-    let line: Vec<u8> = [0].into_iter().chain(VERMILION.color.repeat(5)).chain([255; 15]).collect();
-    assert_eq!(lines, line.repeat(5));
+    let [width, _] = size_of(&png).map(|length| length as usize);
+    let pixel = |x: usize, y: usize| &lines[y * (width * 3 + 1) + 1 + x * 3..][..3];
+    assert_eq!(pixel(1, 1), [255; 3], "outside of the frame");
+    assert_eq!(pixel(100, 20), [234, 174, 127]);
+    assert_eq!(pixel(58 + 130, 8 + 130), [0; 3], "in the middle");
 }
 
 #[test]
 fn a_resolution_that_no_memory_holds_is_refused_with_its_setting() {
-    let canvas = cohort().draw().unwrap();
+    let svg = cohort();
     for dpi in [50_000, u64::MAX] {
-        let error = canvas.png(dpi).unwrap_err().to_string();
+        let error = png(&svg, dpi).unwrap_err().to_string();
         assert!(error.contains("lower `plotting.dpi`"), "{error}");
     }
 }

@@ -4,8 +4,9 @@ use serde::Deserialize;
 use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources};
 
 use super::axis::Axis;
-use super::canvas::{BLUE, DOTTED, GREY, Ink, Stroke, VERMILION};
-use super::figure::{Figure, Figures, Format, Key, emit};
+use super::figure::{
+    BLUE, Figure, Figures, Format, GREY, Key, Stroke, VERMILION, dots, emit, line, vertical,
+};
 use super::input::{DPI, dpi, plot_sources};
 
 const SOURCES: Sources = plot_sources!(["src/plots/training.rs"], []);
@@ -60,31 +61,32 @@ pub(crate) fn draw(history: &History) -> Result<Figures, AnalysisError> {
     let losses = train.iter().chain(&validation).map(|(_, loss)| *loss);
     let y = Axis::holding("binary cross-entropy (nats per row)", losses);
     let mut figure = Figure::new(Format::Wide, Axis::counts("epoch", epochs), y);
-    if (1..=epochs).contains(&history.selected_epoch) {
-        let stroke = Stroke::new(GREY, 1.1).dashed(DOTTED);
-        figure.vertical(history.selected_epoch as f64, stroke);
-    }
-    series(&mut figure, "training", &train, BLUE, epochs);
-    series(&mut figure, "validation", &validation, VERMILION, epochs);
-    if (1..=epochs).contains(&history.selected_epoch) {
-        let stroke = Stroke::new(GREY, 1.1).dashed(DOTTED);
-        figure.key(format!("epoch {}, whose weights are used", history.selected_epoch), Key::Line(stroke));
-    }
-    Ok(vec![("loss".to_owned(), figure)])
-}
-
-fn series(figure: &mut Figure, label: &str, curve: &[(usize, f64)], ink: Ink, epochs: usize) {
-    if curve.is_empty() {
-        return;
-    }
     // Dots where they do not become a band.
-    let dots = epochs <= 60;
-    let stroke = Stroke::new(ink, 1.5);
-    for part in curve.chunk_by(|(before, _), (after, _)| after - before == 1) {
-        figure.line(part.iter().map(|(epoch, loss)| (*epoch as f64, *loss)).collect(), stroke);
+    let with_dots = epochs <= 60;
+    let curves = [("training", train, BLUE), ("validation", validation, VERMILION)];
+    for (label, _, color) in curves.iter().filter(|(_, curve, _)| !curve.is_empty()) {
+        let stroke = Stroke::new(*color, 1.5);
+        figure.key(*label, if with_dots { Key::Beads(stroke) } else { Key::Line(stroke) });
     }
-    if dots {
-        figure.dots(curve.iter().map(|(epoch, loss)| (*epoch as f64, *loss)).collect(), 2.4, ink);
+    let selected = history.selected_epoch;
+    let dotted = Stroke::new(GREY, 1.1).dotted();
+    if (1..=epochs).contains(&selected) {
+        figure.key(format!("epoch {selected}, whose weights are used"), Key::Line(dotted));
     }
-    figure.key(label, if dots { Key::Beads(stroke) } else { Key::Line(stroke) });
+    let svg = figure.draw(|chart| {
+        if (1..=epochs).contains(&selected) {
+            vertical(chart, selected as f64, dotted)?;
+        }
+        for (_, curve, color) in &curves {
+            let place = |(epoch, loss): &(usize, f64)| (*epoch as f64, *loss);
+            for part in curve.chunk_by(|(before, _), (after, _)| after - before == 1) {
+                line(chart, part.iter().map(place).collect(), Stroke::new(*color, 1.5))?;
+            }
+            if with_dots {
+                dots(chart, curve.iter().map(place).collect(), 2.4, color)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(vec![("loss".to_owned(), svg)])
 }
