@@ -259,7 +259,7 @@ fn figures(name: &str) -> (Vec<String>, Vec<String>) {
     let plot = plot(&library, name);
     let declared = plot.declaration();
     assert_eq!(declared.needs.products.is_empty(), name == "prior");
-    assert!(declared.sources.len() >= 8 && declared.settings == json!({}), "{declared:?}");
+    assert!(declared.sources.len() >= 9 && declared.settings == json!({}), "{declared:?}");
     let node = Node::of(&declared.needs.study);
     let outputs = plot.run(&node, &Value::Null).unwrap();
     let mut found = Vec::new();

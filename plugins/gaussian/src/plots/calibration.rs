@@ -9,10 +9,9 @@ use waycairn_gaussian::EcdfDifference;
 use waycairn_gaussian::metrics::Calibration;
 
 use super::axis::Axis;
-use super::figure::{
-    BLUE, Figure, Figures, Format, GREY, Key, Stroke, VERMILION, area, between, emit, horizontal, line,
-};
+use super::figure::{Figure, Figures, Format, Key, emit};
 use super::input::{BAND, DPI, dpi, fits, plot_sources, said, setting};
+use super::layers::{BLUE, GREY, Stroke, VERMILION, area, between, horizontal, line};
 use super::words::{counted, file_name, short, spoken};
 
 const SOURCES: Sources = plot_sources!(["src/plots/calibration.rs"], [CALIBRATION, METRICS]);

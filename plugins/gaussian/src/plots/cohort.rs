@@ -4,8 +4,9 @@ use waycairn_analysis_api::AnalysisError;
 
 use super::axis::Axis;
 use super::bitmap::png;
-use super::figure::{Figure, Format, GREY, Key, PALETTE, Stroke, bars, dots, horizontal};
+use super::figure::{Figure, Format, Key};
 use super::input::fits;
+use super::layers::{GREY, PALETTE, Stroke, bars, dots, horizontal};
 
 /// One value for each member of a cohort.
 #[derive(Clone, Debug)]

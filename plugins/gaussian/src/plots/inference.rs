@@ -5,12 +5,12 @@ use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs
 use waycairn_gaussian::{normalized_mass, retained_cases};
 
 use super::axis::{Axis, range};
-use super::figure::{
-    BLACK, BLUE, Figure, Figures, Format, GREEN, GREY, Key, Stroke, VERMILION, area, cells, cross, diagonal,
-    dots, emit, line, steps, vertical,
-};
+use super::figure::{Figure, Figures, Format, Key, emit};
 use super::histogram::Bins;
 use super::input::{BINS, DPI, amount, dpi, finite, fits, lengths, plot_sources, said, whole};
+use super::layers::{
+    BLACK, BLUE, GREEN, GREY, Stroke, VERMILION, area, cells, cross, diagonal, dots, line, steps, vertical,
+};
 use super::words::{file_name, short, spoken};
 
 const SOURCES: Sources = plot_sources!(["src/plots/inference.rs"], [DENSITY]);

@@ -14,6 +14,7 @@ macro_rules! plot_sources {
                 "src/plots/figure.rs",
                 "src/plots/histogram.rs",
                 "src/plots/input.rs",
+                "src/plots/layers.rs",
                 "src/plots/words.rs",
                 "src/sources.rs",
                 $($file),+

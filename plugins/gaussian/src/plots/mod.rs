@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `figure`, `axis` | how all are drawn with `plotters`, which makes the SVG |
+//! | `figure`, `axis`, `layers` | how all are drawn with `plotters`, which makes the SVG |
 //! | `bitmap` | the PNG of that SVG |
 //! | `histogram` | bins |
 //! | `input`, `words` | what of products and settings plots read, and how they say it |
@@ -13,6 +13,7 @@ mod bitmap;
 mod figure;
 mod histogram;
 mod input;
+mod layers;
 mod words;
 
 mod calibration;

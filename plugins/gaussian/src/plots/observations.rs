@@ -4,9 +4,10 @@ use plotters::style::Color;
 use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources};
 
 use super::axis::{Axis, range};
-use super::figure::{Figure, Figures, Format, Key, PALETTE, Stroke, area, emit, line, steps};
+use super::figure::{Figure, Figures, Format, Key, emit};
 use super::histogram::Bins;
 use super::input::{BINS, DPI, amount, dpi, finite, lengths, plot_sources};
+use super::layers::{PALETTE, Stroke, area, line, steps};
 use super::words::{coordinate, counted};
 
 const SOURCES: Sources = plot_sources!(["src/plots/observations.rs"], []);

@@ -4,8 +4,9 @@ use plotters::style::Color;
 use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources};
 
 use super::axis::Axis;
-use super::figure::{BLUE, Figure, Figures, Format, GREY, Key, Stroke, VERMILION, diagonal, dots, emit};
+use super::figure::{Figure, Figures, Format, Key, emit};
 use super::input::{DPI, dpi, finite, fits, lengths, plot_sources};
+use super::layers::{BLUE, GREY, Stroke, VERMILION, diagonal, dots};
 use super::words::short;
 
 const SOURCES: Sources = plot_sources!(["src/plots/pairwise.rs"], []);

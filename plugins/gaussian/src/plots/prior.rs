@@ -8,9 +8,10 @@ use waycairn_gaussian::{Prior, Problem};
 use crate::study::Posed;
 
 use super::axis::Axis;
-use super::figure::{BLUE, Figure, Figures, Format, Key, Stroke, VERMILION, area, dots, emit, line, steps};
+use super::figure::{Figure, Figures, Format, Key, emit};
 use super::histogram::Bins;
 use super::input::{BINS, DPI, amount, dpi, plot_sources, setting};
+use super::layers::{BLUE, Stroke, VERMILION, area, dots, line, steps};
 use super::words::{counted, file_name, spoken};
 
 const SOURCES: Sources = plot_sources!(["src/plots/prior.rs", "src/study.rs"], [PRIOR, PROBLEM]);

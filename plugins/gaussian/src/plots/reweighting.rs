@@ -5,11 +5,10 @@ use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs
 use waycairn_gaussian::{effective_samples, weights};
 
 use super::axis::{Axis, range};
-use super::figure::{
-    BLUE, Figure, Figures, Format, GREEN, GREY, Key, Stroke, VERMILION, area, emit, line, steps,
-};
+use super::figure::{Figure, Figures, Format, Key, emit};
 use super::histogram::Bins;
 use super::input::{BINS, DPI, amount, dpi, finite, fits, lengths, plot_sources};
+use super::layers::{BLUE, GREEN, GREY, Stroke, VERMILION, area, line, steps};
 use super::words::{coordinate, short};
 
 const SOURCES: Sources = plot_sources!(["src/plots/reweighting.rs"], [REWEIGHTING]);

@@ -6,8 +6,9 @@ use waycairn_gaussian::EcdfDifference;
 
 use super::axis::Axis;
 use super::calibration::{band_label, strokes, verdict};
-use super::figure::{Figure, Figures, Format, GREY, Key, Stroke, area, between, diagonal, emit, line};
+use super::figure::{Figure, Figures, Format, Key, emit};
 use super::input::{BAND, DPI, dpi, fits, plot_sources, setting};
+use super::layers::{GREY, Stroke, area, between, diagonal, line};
 
 const SOURCES: Sources =
     plot_sources!(["src/plots/tarp.rs", "src/plots/calibration.rs"], [CALIBRATION, METRICS]);

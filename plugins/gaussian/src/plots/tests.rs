@@ -11,8 +11,9 @@ use waycairn_gaussian::{Candidates, ExactScores, Prior, Problem, Summary, Truths
 use super::axis::Axis;
 use super::bitmap::{png, tree};
 use super::cohort::{self, CohortSeries};
-use super::figure::{BLACK, Figure, Figures, Format, Stroke, VERMILION, area, line};
+use super::figure::{Figure, Figures, Format};
 use super::inference::{Estimates, Retained};
+use super::layers::{BLACK, Stroke, VERMILION, area, line};
 use super::reweighting::Pair;
 use super::training::{History, Validation};
 use super::{calibration, observations, pairwise, prior, tarp, training};

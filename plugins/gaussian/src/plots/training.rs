@@ -4,10 +4,9 @@ use serde::Deserialize;
 use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration, Needs, Sources};
 
 use super::axis::Axis;
-use super::figure::{
-    BLUE, Figure, Figures, Format, GREY, Key, Stroke, VERMILION, dots, emit, line, vertical,
-};
+use super::figure::{Figure, Figures, Format, Key, emit};
 use super::input::{DPI, dpi, plot_sources};
+use super::layers::{BLUE, GREY, Stroke, VERMILION, dots, line, vertical};
 
 const SOURCES: Sources = plot_sources!(["src/plots/training.rs"], []);
 
