@@ -76,6 +76,8 @@ impl Merge {
         let rows = end - cursor.row;
         if rows >= WHOLE_RUN_ROWS {
             self.flush()?;
+            // It is taken out of the cursors, so the flush has not seen it: its place is another batch's from here on.
+            cursor.picked_as = None;
             self.ready.push_back(cursor.batch.slice(cursor.row, rows));
         } else {
             if cursor.picked_as.is_none() {

@@ -169,3 +169,28 @@ fn store_3_many_small_parts_become_one() {
     assert!(report.parts <= 4, "{report:?}");
     assert_eq!(contents(&root), before);
 }
+
+/// A long run between rows of another source ends the batches that rows were picked from: what follows must not be picked
+/// from those that come next in their places.
+#[test]
+fn store_3_a_long_run_between_picked_rows_mixes_no_rows() {
+    let long: Vec<u64> = (0..8_000).collect();
+    // Long enough that rows of the wrong batch would be there, too.
+    let gaps: Vec<u64> = (0..8_000).filter(|seq| !(1_500..4_000).contains(seq) && seq % 3 != 0).collect();
+    let few = [5, 20, 3_000, 3_005, 3_010, 6_000, 6_003];
+    for parts in [
+        &[&long[..], &few][..],
+        &[&few, &long[..]],
+        &[&long[..], &gaps[..]],
+        &[&gaps[..], &few, &long[..]],
+        &[&long[..], &gaps[..], &few, &gaps[2_000..]],
+    ] {
+        let root = TempDir::new().unwrap();
+        let store = store(&root, parts);
+        let before = contents(&root);
+        let report = store.close().unwrap().compaction;
+        assert!(report.errors.is_empty(), "{:?}", report.errors);
+        assert_eq!((report.parts, report.rows), (1, before.len() as u64));
+        assert!(contents(&root) == before, "of {} parts", parts.len());
+    }
+}
