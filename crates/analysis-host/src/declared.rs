@@ -87,10 +87,10 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Whether it can answer nowhere but in a study: it needs a product.
+    /// Whether it can answer nowhere but in a study: it needs a product, or reads the study's settings.
     #[must_use]
     pub fn only_in_a_study(&self) -> bool {
-        !self.products.is_empty()
+        !self.products.is_empty() || !self.study.is_empty()
     }
 
     /// What of the settings of a study the analysis reads: the declared paths and no others, nested as they are there.

@@ -116,7 +116,7 @@ impl Chart<'_> {
         let name_at = |place: &f64| match self.axis {
             Axis::Names(names) if (place - place.round()).abs() < 1e-6 => {
                 let name = names.get(place.round() as usize).copied().unwrap_or_default();
-                name.chars().take(LABEL).collect()
+                shortened(name)
             }
             Axis::Names(_) => String::new(),
             Axis::Numbers(_) if logarithmic => number::float(10f64.powf(*place)),
@@ -174,6 +174,18 @@ impl Chart<'_> {
         area.present()?;
         Ok(())
     }
+}
+
+/// A name that fits below an axis: of a long one the beginning and the end, where a variant has its value.
+fn shortened(name: &str) -> String {
+    let count = name.chars().count();
+    if count <= LABEL {
+        return name.to_owned();
+    }
+    let end = LABEL * 2 / 3;
+    let begin: String = name.chars().take(LABEL - end - 2).collect();
+    let rest: String = name.chars().skip(count - end).collect();
+    format!("{begin}..{rest}")
 }
 
 /// The mean of the values of each place, by place.
@@ -243,6 +255,16 @@ mod tests {
             Chart { axis: Axis::Names(&names), series: vec![without(series("a")), without(series("b"))] };
         let lines = |svg: &str| svg.matches("<polyline").count() + svg.matches("<line").count();
         assert!(lines(&svg) > lines(&plain.draw().unwrap()), "{svg}");
+    }
+
+    #[test]
+    fn a_long_name_keeps_its_end() {
+        assert_eq!(shortened("width-32"), "width-32");
+        let (one, other) =
+            (shortened("training_learning_rate-0.01"), shortened("training_learning_rate-0.1"));
+        assert_eq!(one, "traini..arning_rate-0.01");
+        assert_ne!(one, other);
+        assert_eq!(one.chars().count(), LABEL);
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl TruthPlan {
             ));
         }
         if settings.align_truths_to_grid {
-            warnings.push("truths are moved to the nearest point of the parameters' lattices".to_owned());
+            warnings.push("truths are moved to the nearest point of the parameters' lattices, whatever the priors; `inference.align_truths_to_grid` = false leaves them where they are".to_owned());
         }
         warnings
     }

@@ -185,9 +185,11 @@ pub enum StudyError {
         backtrace: Option<String>,
     },
     /// Configurations are over a limit; nothing was written.
-    #[error("{} of {of} configurations are refused: {}", refusals.len(), refusals.join(", and "))]
+    #[error("{refused} of {of} configurations are refused: {}", refusals.join(", and "))]
     OverLimit {
-        /// Each configuration that is refused: its name or change, and the reasons.
+        /// How many configurations are refused.
+        refused: usize,
+        /// Each reason, with the configuration: its name or change.
         refusals: Vec<String>,
         /// How many configurations there are.
         of: usize,

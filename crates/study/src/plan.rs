@@ -1,5 +1,6 @@
 //! What a launch would do, and whether it may: nothing here writes.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -74,6 +75,7 @@ impl Plan {
         let cache = Cache::open(&training.output)?;
         let jobs = training.jobs(experiments)?;
         let mut refusals: Vec<String> = Vec::new();
+        let mut refused: BTreeSet<String> = BTreeSet::new();
         let mut runs = Vec::with_capacity(jobs.len());
         for (job, description) in jobs {
             let configuration = &training.configurations[job.configuration];
@@ -82,6 +84,7 @@ impl Plan {
             // What is trained needs no memory any more.
             if let (ProductState::Miss, Some(over)) = (run.state, &run.description.over_memory) {
                 let refusal = format!("`{}`: {over}", run.label);
+                refused.insert(run.label.clone());
                 // Members of one configuration are refused for one reason.
                 if !refusals.contains(&refusal) {
                     refusals.push(refusal);
@@ -90,7 +93,11 @@ impl Plan {
             runs.push(run);
         }
         if !refusals.is_empty() {
-            return Err(StudyError::OverLimit { refusals, of: training.configurations.len() });
+            return Err(StudyError::OverLimit {
+                refused: refused.len(),
+                refusals,
+                of: training.configurations.len(),
+            });
         }
         let digests: Vec<String> = runs.iter().map(|run| run.job.digest.to_string()).collect();
         let digest = identity(&digests.iter().map(String::as_str).collect::<Vec<_>>());
@@ -105,6 +112,7 @@ impl Plan {
         training: &Training,
     ) -> Result<Vec<Graph<'a>>, StudyError> {
         let mut refusals: Vec<String> = Vec::new();
+        let mut refused: BTreeSet<&str> = BTreeSet::new();
         let mut graphs = Vec::with_capacity(self.runs.len());
         // Members of one configuration are warned of for one reason.
         let mut warned: Vec<(&str, String, String)> = Vec::new();
@@ -121,6 +129,7 @@ impl Plan {
                 }
                 for error in &needed.errors {
                     let refusal = format!("`{}`: `{}`: {error}", run.label, needed.recipe.product);
+                    refused.insert(&run.label);
                     if !refusals.contains(&refusal) {
                         refusals.push(refusal);
                     }
@@ -131,7 +140,7 @@ impl Plan {
         if refusals.is_empty() {
             return Ok(graphs);
         }
-        Err(StudyError::OverLimit { refusals, of: training.configurations.len() })
+        Err(StudyError::OverLimit { refused: refused.len(), refusals, of: training.configurations.len() })
     }
 
     /// The products of every run for an analysis, in the order of [`runs`](Self::runs), each after those that it depends

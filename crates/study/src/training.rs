@@ -21,6 +21,9 @@ const RESERVED: [&str; 5] = ["experiment", "preset", "output", "cohort", "runtim
 /// How much of a digest stands in a folder's name.
 const SHORT: usize = 12;
 
+/// Replicas of one configuration, at most: more would be known of a mistake after the memory is gone.
+const MOST_REPLICAS: u64 = 10_000;
+
 /// The longest value that stands in a variant's name.
 const LONGEST_VALUE: usize = 24;
 
@@ -166,6 +169,12 @@ impl Training {
         let runtime = reader.runtime(tree.take("runtime"))?;
         let cohort_line = tree.find("cohort.priors").line;
         let members = reader.members(tree.take("cohort"), experiments.cohort(&experiment))?;
+        if let Some(cohort) = experiments.cohort(&experiment)
+            && let Some(own) = tree.take(cohort.setting)
+        {
+            let accepted = format!("nothing in a study: each member of `cohort.{}` has its own", cohort.list);
+            return Err(reader.bad(own.place(), cohort.setting, &own.shown(), &accepted));
+        }
         let mut training = Self {
             profile,
             experiment,
@@ -463,7 +472,11 @@ impl Reader<'_> {
         for (key, tree) in self.entries("cohort", tree, &known)? {
             let path = format!("cohort.{key}");
             if key == "replicas" {
-                replicas = self.whole(&path, &tree, "a whole number from 1")? as u64;
+                let accepted = format!("a whole number of 1 to {MOST_REPLICAS}");
+                replicas = self.whole(&path, &tree, &accepted)? as u64;
+                if replicas > MOST_REPLICAS {
+                    return Err(self.bad(tree.place(), &path, &tree.shown(), &accepted));
+                }
             } else {
                 values = Some(self.names(&path, &tree)?);
             }

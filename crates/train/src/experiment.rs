@@ -449,6 +449,8 @@ pub(crate) trait AnyExperiment: Send + Sync {
     fn functions(&self) -> Vec<Signature>;
     /// What [`Learner::forward`] takes and gives.
     fn forward(&self) -> Signature;
+    /// Whether it can continue a text.
+    fn samples(&self) -> bool;
     /// The extent of a named axis.
     fn extent(&self, settings: &Settings, name: &str) -> Option<usize>;
     fn sources(&self) -> Sources;

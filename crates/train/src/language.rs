@@ -109,6 +109,10 @@ impl<E: Experiment> AnyExperiment for Language<E> {
         }
     }
 
+    fn samples(&self) -> bool {
+        true
+    }
+
     fn extent(&self, _: &Settings, _: &str) -> Option<usize> {
         None
     }

@@ -129,6 +129,8 @@ pub struct TrainReport {
     pub node: Node,
     /// The node that the run's model is taken from: the last one, unless the settings choose by validation.
     pub selected: Node,
+    /// Whether its model can continue a text.
+    pub samples: bool,
     /// How it ended.
     pub status: Status,
     /// Steps that are done, those of earlier launches included.

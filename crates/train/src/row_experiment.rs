@@ -396,6 +396,10 @@ impl<E: RowExperiment> AnyExperiment for OfRows<E> {
         self.0.forward().signature().clone()
     }
 
+    fn samples(&self) -> bool {
+        false
+    }
+
     fn extent(&self, settings: &Settings, name: &str) -> Option<usize> {
         self.0.extent(settings, name)
     }

@@ -12,7 +12,7 @@ use crate::checkpoint::{Checkpoint, Depth, JOB_VERSION, JobFile};
 use crate::course::{Course, Selection};
 use crate::device::{self, Compute};
 use crate::error::TrainError;
-use crate::experiment::Experiments;
+use crate::experiment::{AnyExperiment, Experiments};
 use crate::explain::{carried, other_settings, refused};
 use crate::history;
 use crate::hold;
@@ -82,7 +82,7 @@ fn launch(
     // Nothing is written for a run that is finished, so that it is left alone where nothing can be written.
     let known = known_runs(&reader, &name)?;
     if let Ok(Plan::Skip { nonce, seq }) = decide(&wish, &key, &known) {
-        return skipped(&reader, &course, &name, &nonce, seq, &known);
+        return skipped(&reader, experiment, &course, &name, &nonce, seq, &known);
     }
     stop.begin();
     ensure_format(&request.root)?;
@@ -101,7 +101,9 @@ fn launch(
     let base = origin.branch().cloned();
     let from_base = || base.clone().map_or(Mode::Fresh, Mode::Branch);
     let (mode, nonce) = match plan {
-        Plan::Skip { nonce, seq } => return skipped(&reader, &course, &name, &nonce, seq, &known),
+        Plan::Skip { nonce, seq } => {
+            return skipped(&reader, experiment, &course, &name, &nonce, seq, &known);
+        }
         Plan::New(_) => (from_base(), new_nonce()?.as_str().to_owned()),
         Plan::Again { nonce } => (from_base(), nonce),
         Plan::Continue { nonce, seq } => (Mode::Resume(Node::new(&name, &nonce, seq)?), nonce),
@@ -208,6 +210,7 @@ fn launch(
         checkpoint: ended.checkpoint.or_else(|| resumed_from.clone()),
         resumed_from,
         selected,
+        samples: experiment.samples(),
         node: ended.node,
         updates: ended.updates,
         skipped: ended.skipped,
@@ -252,6 +255,7 @@ pub(crate) fn lock_name(key: &RunKey) -> String {
 /// Reports a run that was finished before.
 fn skipped(
     reader: &ObjectReader,
+    experiment: &dyn AnyExperiment,
     course: &Course,
     name: &str,
     nonce: &str,
@@ -265,6 +269,7 @@ fn skipped(
     tracing::debug!(node = %node, "the run is finished");
     Ok(TrainReport {
         selected: selected(reader, course.selection, &node)?,
+        samples: experiment.samples(),
         node,
         status: Status::Skipped,
         steps: course.steps,

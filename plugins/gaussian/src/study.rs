@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 use waycairn_analysis_api::{AnalysisError, Study};
-use waycairn_gaussian::settings::{ParametersSettings, PriorDefinitions, ProblemSettings, Section};
+use waycairn_gaussian::settings::{
+    CalibrationSettings, InferenceSettings, ParametersSettings, PlottingSettings, PriorDefinitions,
+    ProblemSettings, Section, ShowcaseSettings, VerificationSettings,
+};
 use waycairn_gaussian::{Prior, Problem};
 
 /// The largest whole number that a recipe can hold.
@@ -60,6 +63,10 @@ impl Posed {
         let (settings, parameters) =
             (training_section::<ProblemSettings>(study)?, training_section::<ParametersSettings>(study)?);
         let problem = Problem::resolve(&settings, &parameters)?;
+        // All of the library's sections: a value that only a plot reads is told before hours of work.
+        (section::<InferenceSettings>(study)?, section::<VerificationSettings>(study)?);
+        (section::<ShowcaseSettings>(study)?, section::<CalibrationSettings>(study)?);
+        section::<PlottingSettings>(study)?;
         Ok(Self { settings, parameters, problem })
     }
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use waycairn_cache::Cache;
 use waycairn_durable::Size;
+use waycairn_durable::time::now_nanos;
 use waycairn_study::{
     ANALYSIS_FILE, AnalysisSettings, Cleaned, LaunchOptions, LaunchReport, Plan, PlannedProduct,
     ProductReport, RecordedRun, RunReport, Stages, StudyError, StudyEvent, TRAINING_FILE, Training,
@@ -39,12 +41,22 @@ impl StudyPlace {
     /// Reads the settings. `--root` wins over the output that they name.
     pub(super) fn training(&self, context: &Context) -> Result<Training, CliError> {
         let folder = self.folder();
-        let training = Training::read(&context.experiments, &folder, self.profile.as_deref());
+        let profile = self.profile.clone().or_else(|| self.kept_profile());
+        let training = Training::read(&context.experiments, &folder, profile.as_deref());
         let training = training.map_err(|error| failure::study(error.into()))?;
         Ok(match context.named_root() {
             Some(root) => training.with_output(root.to_owned()),
             None => training,
         })
+    }
+
+    /// The profile of the newest training of a root whose own copies of the settings are read.
+    fn kept_profile(&self) -> Option<String> {
+        let root = self.settings_dir.as_ref().filter(|folder| folder.join("FORMAT").is_file())?;
+        let history = Cache::open(root).ok()?.history(now_nanos()).ok()?;
+        let label = history.roots().first()?.label.clone();
+        // What a training without a profile is called there.
+        (label != "base").then_some(label)
     }
 
     /// Works out what a launch would do.

@@ -397,11 +397,17 @@ fn text(report: &TrainReport, seen: &Seen, again: &str, root: &str) -> String {
     }
     let name = positional(&report.node);
     match report.status {
-        Status::Finished => format!(
-            "finished {node} after {steps}{losses}\n  \
-             waycairn show{root} {name}      what is known of its last node\n  \
-             waycairn sample{root} {name}    let the model write\n"
-        ),
+        Status::Finished => {
+            let sample = if report.samples {
+                format!("  waycairn sample{root} {name}    let the model write\n")
+            } else {
+                String::new()
+            };
+            format!(
+                "finished {node} after {steps}{losses}\n  \
+                 waycairn show{root} {name}      what is known of its last node\n{sample}"
+            )
+        }
         Status::Skipped => format!(
             "nothing to do: {node} is the last of {steps}, and the run is finished\n{}  \
              --fresh trains it once more from its beginning; other settings, --steps too, begin a new run\n",
@@ -424,6 +430,7 @@ mod tests {
         TrainReport {
             node: node.clone(),
             selected: node.clone(),
+            samples: true,
             status,
             steps: 20,
             resumed_from: None,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, Faults, json};
 use super::inference::Target;
-use super::section::{POSITIVE, Section};
+use super::section::{Check, Section};
 
 /// The metrics of the study, in the order of its reference.
 pub const METRICS: &[&str] = &[
@@ -46,11 +46,18 @@ impl Default for PlottingSettings {
 impl Section for PlottingSettings {
     const PATH: &'static str = "plotting";
     const FIELDS: &'static [(&'static str, &'static str)] = &[
-        ("dpi", POSITIVE),
-        ("bins", POSITIVE),
-        ("prior_points", POSITIVE),
-        ("max_inference_cases", POSITIVE),
+        ("dpi", "a whole number of 10 to 2400"),
+        ("bins", "a whole number of 1 to 100000"),
+        ("prior_points", "a whole number of 1 to 100000000"),
+        ("max_inference_cases", "a whole number of 1 to 100000"),
     ];
+
+    fn check(&self, check: &mut Check) {
+        check.field("dpi", (10..=2_400).contains(&self.dpi));
+        check.field("bins", (1..=100_000).contains(&self.bins));
+        check.field("prior_points", (1..=100_000_000).contains(&self.prior_points));
+        check.field("max_inference_cases", (1..=100_000).contains(&self.max_inference_cases));
+    }
 }
 
 /// What takes the summaries of the ratio, and so needs it as a target.

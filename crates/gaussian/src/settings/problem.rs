@@ -133,6 +133,9 @@ impl Section for ProblemSettings {
     }
 }
 
+/// How wide a box is at least, of the larger size of its ends: 16,000 steps of a 32-bit float.
+const NARROWEST: f64 = 1e-3;
+
 /// The box of a parameter, and the shape of each family of priors over it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -181,6 +184,9 @@ impl Options {
             }
             if self.low >= self.high {
                 wrong.push(("high", self.high, "a number above `low`"));
+            } else if self.high - self.low < NARROWEST * self.low.abs().max(self.high.abs()) {
+                let allowed = "further from `low`, by a thousandth of their size: points are 32-bit floats";
+                wrong.push(("high", self.high, allowed));
             }
         }
         wrong

@@ -30,11 +30,12 @@ impl Section for ShowcaseSettings {
         ("source_fraction", "a number of 0 to 1"),
         ("target_fraction", "a number of 0 to 1"),
         ("samples", POSITIVE),
-        ("bins", POSITIVE),
+        ("bins", "a whole number of 1 to 1000000"),
     ];
 
     fn check(&self, check: &mut Check) {
         check.field("source_fraction", (0.0..=1.0).contains(&self.source_fraction));
         check.field("target_fraction", (0.0..=1.0).contains(&self.target_fraction));
+        check.field("bins", (1..=1_000_000).contains(&self.bins));
     }
 }

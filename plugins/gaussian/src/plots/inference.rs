@@ -166,7 +166,7 @@ impl Estimates<'_> {
         let through = (250.0 / chosen.len() as f64).sqrt().clamp(0.15, 1.0);
         let stroke = |rank: usize, opacity: f64| {
             let inner = if many == 1 { 1.0 } else { rank as f64 / (many - 1) as f64 };
-            Stroke::new(BLUE.mix(opacity * (0.35 + 0.4 * inner)), (1.0 + 1.6 * inner) * crowd)
+            Stroke::new(BLUE.mix(opacity * (0.5 + 0.3 * inner)), (1.0 + 1.6 * inner) * crowd)
         };
         figure.key("mode", Key::Dot(VERMILION));
         for (rank, level) in order.iter().enumerate().rev() {

@@ -58,7 +58,7 @@ pub(crate) fn draw(history: &History) -> Result<Figures, AnalysisError> {
     }
     let epochs = history.train_loss.len().max(history.validation.len());
     let losses = train.iter().chain(&validation).map(|(_, loss)| *loss);
-    let y = Axis::holding("binary cross-entropy (nats per row)", losses);
+    let y = Axis::holding("cross-entropy (nats per row)", losses);
     let mut figure = Figure::new(Format::Wide, Axis::counts("epoch", epochs), y);
     // Dots where they do not become a band.
     let with_dots = epochs <= 60;

@@ -8,7 +8,7 @@ use waycairn_analysis_api::{
 use waycairn_gaussian::settings::{CalibrationSettings, InferenceSettings};
 use waycairn_gaussian::{OBSERVED_TOGETHER, Prior, Problem, observe, uniform};
 
-use super::step::{product_of, read, selected, too_many};
+use super::step::{product_of, read, saved_within, selected, too_many};
 use crate::sources::sources_of;
 use crate::study::{Posed, planned, section};
 
@@ -40,13 +40,14 @@ impl Product for CalibrationObservations {
 
     fn select(study: &Study<'_>) -> Result<Value, AnalysisError> {
         let (posed, settings) = (Posed::read(study)?, section::<CalibrationSettings>(study)?);
-        selected(&Selected {
+        let settings = selected(&Selected {
             prior: posed.prior(study)?,
             problem: posed.problem,
             seed: settings.seed,
             cases: settings.cases,
             observations: section::<InferenceSettings>(study)?.observations,
-        })
+        })?;
+        saved_within(study, "`calibration.cases` or `inference.observations`", settings, Self::estimate)
     }
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {

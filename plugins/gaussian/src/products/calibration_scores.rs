@@ -9,7 +9,7 @@ use waycairn_analysis_api::{
 use waycairn_gaussian::settings::{CalibrationSettings, Target};
 use waycairn_gaussian::{GaussianError, Prior, Problem, nearer_mass, normalized_mass, rank_share};
 
-use super::step::{axes, product_of, read, selected, steps};
+use super::step::{axes, product_of, read, saved_within, selected, steps};
 use crate::model::Evaluation;
 use crate::plan::Planned;
 use crate::scores::{Buffer, Cases, Scored, Source};
@@ -81,14 +81,15 @@ impl Product for CalibrationScores {
                     .to_owned(),
             );
         }
-        selected(&Selected {
+        let settings = selected(&Selected {
             problem: plan.posed.problem,
             prior: plan.prior,
             evaluation: Evaluation::read(study)?,
             model_evaluations,
             cases: calibration.cases,
             refused,
-        })
+        })?;
+        saved_within(study, "`calibration.cases`", settings, Self::estimate)
     }
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {

@@ -8,7 +8,7 @@ use waycairn_analysis_api::{
 use waycairn_gaussian::settings::{NormalizationDesign, VerificationSettings};
 use waycairn_gaussian::{Lattice, Prior, Problem, evidence_samples, normalization_points};
 
-use super::step::{product_of, read, selected, too_many};
+use super::step::{product_of, read, saved_within, selected, too_many};
 use crate::sources::sources_of;
 use crate::study::{Posed, planned, section};
 
@@ -52,7 +52,7 @@ impl Product for NormalizationObservations {
             // Each parameter has a lattice, or this is the place to hear of it.
             posed.problem.parameters().iter().try_for_each(|parameter| Lattice::of(parameter).map(drop))?;
         }
-        selected(&Selected {
+        let settings = selected(&Selected {
             prior: posed.prior(study)?,
             problem: posed.problem,
             verification: Design {
@@ -63,7 +63,13 @@ impl Product for NormalizationObservations {
                 normalization_on_grid: settings.normalization_on_grid,
             },
             member: study.member.to_owned(),
-        })
+        })?;
+        saved_within(
+            study,
+            "`verification.marginal_samples` or `verification.normalization_thetas`",
+            settings,
+            Self::estimate,
+        )
     }
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {

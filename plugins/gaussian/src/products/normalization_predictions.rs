@@ -7,7 +7,7 @@ use waycairn_analysis_api::{
 };
 use waycairn_gaussian::settings::VerificationSettings;
 
-use super::step::{axes, product_of, read, selected, steps};
+use super::step::{axes, product_of, read, saved_within, selected, steps};
 use crate::model::Evaluation;
 use crate::sources::sources_of;
 use crate::study::section;
@@ -43,10 +43,16 @@ impl Product for NormalizationPredictions {
 
     fn select(study: &Study<'_>) -> Result<Value, AnalysisError> {
         let settings: VerificationSettings = section(study)?;
-        selected(&Selected {
+        let settings = selected(&Selected {
             evaluation: Evaluation::read(study)?,
             model_evaluations: product_of(&[settings.marginal_samples, settings.normalization_thetas]),
-        })
+        })?;
+        saved_within(
+            study,
+            "`verification.marginal_samples` or `verification.normalization_thetas`",
+            settings,
+            Self::estimate,
+        )
     }
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {

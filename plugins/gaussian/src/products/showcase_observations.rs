@@ -8,7 +8,7 @@ use waycairn_analysis_api::{
 use waycairn_gaussian::settings::{Section, ShowcaseSettings, VerificationSettings};
 use waycairn_gaussian::{Endpoint, Problem, showcase_pair};
 
-use super::step::{product_of, read, selected, steps};
+use super::step::{product_of, read, saved_within, selected, steps};
 use crate::ratio::ORIENTATION;
 use crate::sources::sources_of;
 use crate::study::{Posed, planned, section};
@@ -55,7 +55,7 @@ impl Product for ShowcaseObservations {
 
     fn select(study: &Study<'_>) -> Result<Value, AnalysisError> {
         let settings: ShowcaseSettings = section(study)?;
-        selected(&Selected {
+        let settings = selected(&Selected {
             problem: Posed::read(study)?.problem,
             showcase: Design {
                 source_fraction: settings.source_fraction,
@@ -63,7 +63,8 @@ impl Product for ShowcaseObservations {
                 samples: settings.samples,
             },
             seed: section::<VerificationSettings>(study)?.seed,
-        })
+        })?;
+        saved_within(study, "`showcase.samples`", settings, Self::estimate)
     }
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {

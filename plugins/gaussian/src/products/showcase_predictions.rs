@@ -8,7 +8,7 @@ use waycairn_analysis_api::{
 use waycairn_gaussian::ThetaPairs;
 use waycairn_gaussian::settings::ShowcaseSettings;
 
-use super::step::{axes, product_of, read, selected, steps};
+use super::step::{axes, product_of, read, saved_within, selected, steps};
 use crate::model::Evaluation;
 use crate::ratio::{ends, log_ratio};
 use crate::sources::sources_of;
@@ -51,10 +51,11 @@ impl Product for ShowcasePredictions {
 
     fn select(study: &Study<'_>) -> Result<Value, AnalysisError> {
         let settings: ShowcaseSettings = section(study)?;
-        selected(&Selected {
+        let settings = selected(&Selected {
             evaluation: Evaluation::read(study)?,
             model_evaluations: product_of(&[settings.samples, 2]),
-        })
+        })?;
+        saved_within(study, "`showcase.samples`", settings, Self::estimate)
     }
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {

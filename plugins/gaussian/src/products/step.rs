@@ -5,9 +5,10 @@ use std::ops::Range;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use waycairn_analysis_api::{AnalysisError, BuildContext};
+use waycairn_analysis_api::{AnalysisError, BuildContext, Study};
+use waycairn_gaussian::settings::InferenceSettings;
 
-use crate::study::planned;
+use crate::study::{planned, section};
 
 /// Values that a builder holds at once, at most: 8 GiB of f32.
 const MAX_VALUES: u64 = 1 << 31;
@@ -17,6 +18,24 @@ pub(crate) fn too_many(setting: &str, count: u64, each: u64) -> Option<String> {
     (product_of(&[count, each]) > MAX_VALUES).then(|| {
         format!("`{setting}` is {count}, which makes more than {MAX_VALUES} values at {each} each; lower it")
     })
+}
+
+/// What a selector answers, if what is built of it is at most `inference.max_saved_bytes`; `settings` are those to lower.
+/// The limit is in no key: what is over it is told while the study is planned.
+pub(crate) fn saved_within(
+    study: &Study<'_>,
+    settings: &str,
+    selected: Value,
+    estimate: fn(&Value) -> Result<Value, AnalysisError>,
+) -> Result<Value, AnalysisError> {
+    let bytes = estimate(&selected)?.get("bytes").and_then(Value::as_u64).unwrap_or_default();
+    let limit = section::<InferenceSettings>(study)?.max_saved_bytes;
+    if bytes <= limit {
+        return Ok(selected);
+    }
+    Err(AnalysisError::new(format!(
+        "it would save {bytes} bytes, and `inference.max_saved_bytes` is {limit}; lower {settings}"
+    )))
 }
 
 /// The product of counts, or the largest one that can be planned.

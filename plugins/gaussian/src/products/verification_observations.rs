@@ -8,7 +8,7 @@ use waycairn_analysis_api::{
 use waycairn_gaussian::settings::{PairDesign, VerificationSettings};
 use waycairn_gaussian::{Endpoint, Lattice, Problem, ThetaPairs, directions};
 
-use super::step::{product_of, read, selected, steps, too_many};
+use super::step::{product_of, read, saved_within, selected, steps, too_many};
 use crate::ratio::ORIENTATION;
 use crate::sources::sources_of;
 use crate::study::{Posed, planned, section};
@@ -73,7 +73,13 @@ impl Product for VerificationObservations {
             // Each parameter has a lattice, or this is the place to hear of it.
             problem.parameters().iter().try_for_each(|parameter| Lattice::of(parameter).map(drop))?;
         }
-        selected(&Selected { problem, verification: Design::of(&settings) })
+        let settings = selected(&Selected { problem, verification: Design::of(&settings) })?;
+        saved_within(
+            study,
+            "`verification.pairs`, `verification.samples_per_endpoint`, `verification.source_samples`, `verification.target_samples` or `verification.directions`",
+            settings,
+            Self::estimate,
+        )
     }
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {

@@ -9,7 +9,7 @@ use waycairn_analysis_api::{
 use waycairn_gaussian::settings::VerificationSettings;
 use waycairn_gaussian::{Problem, ThetaPairs};
 
-use super::step::{axes, product_of, read, selected, steps};
+use super::step::{axes, product_of, read, saved_within, selected, steps};
 use crate::model::Evaluation;
 use crate::ratio::{ORIENTATION, ends, log_ratio};
 use crate::sources::sources_of;
@@ -49,11 +49,17 @@ impl Product for VerificationPredictions {
     fn select(study: &Study<'_>) -> Result<Value, AnalysisError> {
         let settings: VerificationSettings = section(study)?;
         let rows = settings.samples_per_endpoint.saturating_mul(2).saturating_add(settings.source_samples);
-        selected(&Selected {
+        let settings = selected(&Selected {
             problem: Posed::read(study)?.problem,
             evaluation: Evaluation::read(study)?,
             model_evaluations: product_of(&[settings.pairs, rows, 2]),
-        })
+        })?;
+        saved_within(
+            study,
+            "`verification.pairs`, `verification.samples_per_endpoint` or `verification.source_samples`",
+            settings,
+            Self::estimate,
+        )
     }
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {
