@@ -549,6 +549,13 @@ fn a_root_that_moved_gives_the_same_and_priors_are_compared_in_a_figure() {
     }
     // Eight points, each with the middle of its bar.
     assert_eq!(svg.matches("<circle").count(), 16);
+    // A root is repeated from its own copies of the settings, in the profile that it was trained in.
+    let text = fs::read_to_string(study.folder.path().join("settings_training.toml")).expect("settings");
+    study.write("settings_training.toml", &format!("{text}[profiles.other]\nseed = 3\n"));
+    let other = study.launch("waycairn run --profile other");
+    assert_eq!(count(&other, "model"), (4, 0));
+    let again = study.launch("waycairn run --settings-dir moved");
+    assert_eq!(count(&again, "model"), (0, 4), "{again}");
     let shown = study.run("waycairn restore nre.baseline.grid-r0 --root moved");
     assert_eq!(shown.status, Some(0), "{shown}");
 }

@@ -196,6 +196,8 @@ fn a_cohort_that_cannot_be_is_told_with_its_line() {
             "repeated in every configuration",
         ),
         ("priors = [\"uniform\"]\n", "`priors` cannot be"),
+        ("prior = \"normal\"\n", "line 3: `prior` cannot be \"normal\""),
+        ("cohort = { replicas = 1000000000 }\n", "a whole number of 1 to 10000"),
         ("[base.problem]\ndimenson = 2\n", "line 4: `problem.dimenson` cannot be 2"),
         ("[base.problem]\ndimension = { choice = [1, 0] }\n", "`problem.dimension` cannot be 0"),
         ("[base.data]\ntrain_size = 3\n", "an even whole number of at least 2"),

@@ -184,7 +184,11 @@ fn everything() -> Vec<(String, String, Vec<&'static str>)> {
             all.push((format!("{plot}-{name}"), svg, labels.to_vec()));
         }
     };
-    add("training", training::draw(&history(5)).unwrap(), &["epoch", "binary cross-entropy", "validation"]);
+    add(
+        "training",
+        training::draw(&history(5)).unwrap(),
+        &["epoch", "cross-entropy (nats per row)", "validation"],
+    );
     add("training-one", training::draw(&history(1)).unwrap(), &["epoch 1, whose weights"]);
     add("training-many", training::draw(&history(500)).unwrap(), &["training"]);
     for family in ["uniform", "normal", "exponential", "grid"] {

@@ -47,7 +47,7 @@ impl Product for CalibrationObservations {
             cases: settings.cases,
             observations: section::<InferenceSettings>(study)?.observations,
         })?;
-        saved_within(study, "`calibration.cases` or `inference.observations`", settings, Self::estimate)
+        saved_within(study, &["calibration.cases", "inference.observations"], settings, Self::estimate)
     }
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {

@@ -89,7 +89,7 @@ impl Product for CalibrationScores {
             cases: calibration.cases,
             refused,
         })?;
-        saved_within(study, "`calibration.cases`", settings, Self::estimate)
+        saved_within(study, &["calibration.cases"], settings, Self::estimate)
     }
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {

@@ -66,7 +66,7 @@ impl Product for NormalizationObservations {
         })?;
         saved_within(
             study,
-            "`verification.marginal_samples` or `verification.normalization_thetas`",
+            &["verification.marginal_samples", "verification.normalization_thetas"],
             settings,
             Self::estimate,
         )

@@ -64,7 +64,7 @@ impl Product for ShowcaseObservations {
             },
             seed: section::<VerificationSettings>(study)?.seed,
         })?;
-        saved_within(study, "`showcase.samples`", settings, Self::estimate)
+        saved_within(study, &["showcase.samples"], settings, Self::estimate)
     }
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {

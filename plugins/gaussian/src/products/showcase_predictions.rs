@@ -55,7 +55,7 @@ impl Product for ShowcasePredictions {
             evaluation: Evaluation::read(study)?,
             model_evaluations: product_of(&[settings.samples, 2]),
         })?;
-        saved_within(study, "`showcase.samples`", settings, Self::estimate)
+        saved_within(study, &["showcase.samples"], settings, Self::estimate)
     }
 
     fn estimate(selected: &Value) -> Result<Value, AnalysisError> {

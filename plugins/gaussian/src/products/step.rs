@@ -20,11 +20,11 @@ pub(crate) fn too_many(setting: &str, count: u64, each: u64) -> Option<String> {
     })
 }
 
-/// What a selector answers, if what is built of it is at most `inference.max_saved_bytes`; `settings` are those to lower.
-/// The limit is in no key: what is over it is told while the study is planned.
+/// What a selector answers, if what is built of it is at most `inference.max_saved_bytes`; `paths` are the settings that
+/// decide it. The limit is in no key: what is over it is told while the study is planned.
 pub(crate) fn saved_within(
     study: &Study<'_>,
-    settings: &str,
+    paths: &[&str],
     selected: Value,
     estimate: fn(&Value) -> Result<Value, AnalysisError>,
 ) -> Result<Value, AnalysisError> {
@@ -33,8 +33,14 @@ pub(crate) fn saved_within(
     if bytes <= limit {
         return Ok(selected);
     }
+    let told = |path: &&str| {
+        let value = path.split('.').fold(study.analysis, |at, step| at.get(step).unwrap_or(&Value::Null));
+        format!("`{path}` is {value}")
+    };
+    let told: Vec<String> = paths.iter().map(told).collect();
     Err(AnalysisError::new(format!(
-        "it would save {bytes} bytes, and `inference.max_saved_bytes` is {limit}; lower {settings}"
+        "it would save {bytes} bytes, and `inference.max_saved_bytes` is {limit}; lower what decides it: {}",
+        told.join(", ")
     )))
 }
 

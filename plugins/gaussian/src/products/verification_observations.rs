@@ -76,7 +76,13 @@ impl Product for VerificationObservations {
         let settings = selected(&Selected { problem, verification: Design::of(&settings) })?;
         saved_within(
             study,
-            "`verification.pairs`, `verification.samples_per_endpoint`, `verification.source_samples`, `verification.target_samples` or `verification.directions`",
+            &[
+                "verification.pairs",
+                "verification.samples_per_endpoint",
+                "verification.source_samples",
+                "verification.target_samples",
+                "verification.directions",
+            ],
             settings,
             Self::estimate,
         )

@@ -56,7 +56,7 @@ impl Product for VerificationPredictions {
         })?;
         saved_within(
             study,
-            "`verification.pairs`, `verification.samples_per_endpoint` or `verification.source_samples`",
+            &["verification.pairs", "verification.samples_per_endpoint", "verification.source_samples"],
             settings,
             Self::estimate,
         )
