@@ -64,8 +64,10 @@ impl Posed {
             (training_section::<ProblemSettings>(study)?, training_section::<ParametersSettings>(study)?);
         let problem = Problem::resolve(&settings, &parameters)?;
         // All of the library's sections: a value that only a plot reads is told before hours of work.
-        (section::<InferenceSettings>(study)?, section::<VerificationSettings>(study)?);
-        (section::<ShowcaseSettings>(study)?, section::<CalibrationSettings>(study)?);
+        section::<InferenceSettings>(study)?;
+        section::<VerificationSettings>(study)?;
+        section::<ShowcaseSettings>(study)?;
+        section::<CalibrationSettings>(study)?;
         section::<PlottingSettings>(study)?;
         Ok(Self { settings, parameters, problem })
     }
