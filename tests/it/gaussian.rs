@@ -566,8 +566,8 @@ mod line {
     use burn::tensor::Tensor;
     use serde_json::{Value, json};
     use waycairn_train::{
-        Answer, Axis, Column, Demand, EpochCourse, Function, Initial, Key, RowExperiment, RowTensors, Rows,
-        Settings, SettingsError, TrainError,
+        Answer, Axis, Column, DataError, Demand, EpochCourse, Function, Initial, Key, RowExperiment,
+        RowTensors, Rows, Settings, SettingsError,
     };
 
     /// Fits y = 3 x + 1.
@@ -602,7 +602,7 @@ mod line {
             settings.integer("rows")
         }
 
-        fn draw(&self, settings: &Settings) -> Result<Rows, TrainError> {
+        fn draw(&self, settings: &Settings) -> Result<Rows, DataError> {
             let rows = settings.size("rows")?;
             let columns = || {
                 let x: Vec<f32> = (0..rows).map(|row| row as f32 / rows as f32).collect();

@@ -1,5 +1,6 @@
 //! How a model is trained: what the loop reads of an experiment's settings.
 
+use crate::optimizer::{OptimizerKind, OptimizerRule};
 use crate::retention::Retention;
 use crate::schedule::Schedule;
 use crate::settings::{Settings, SettingsError};
@@ -32,30 +33,6 @@ pub(crate) enum Selection {
     Last,
     /// The one with the lowest validation loss, the earliest of equals.
     Best,
-}
-
-/// How weights follow from gradients.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OptimizerRule {
-    /// The rule.
-    pub kind: OptimizerKind,
-    /// Decay of the two moments.
-    pub betas: [f64; 2],
-    /// Added to the root of the second moment.
-    pub epsilon: f64,
-    /// Decay of weights.
-    pub weight_decay: f64,
-    /// Whether vectors decay too, or matrices alone.
-    pub decay_vectors: bool,
-}
-
-/// An update rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OptimizerKind {
-    /// Adam (Kingma and Ba 2015); decay is added to the gradient.
-    Adam,
-    /// AdamW (Loshchilov and Hutter 2019); decay is of the weights.
-    AdamW,
 }
 
 impl Course {

@@ -3,10 +3,10 @@
 use serde::Serialize;
 use waycairn_cache::{Implementation, Sources, sources};
 
+use crate::any_experiment::Experiments;
 use crate::data::Fingerprint;
 use crate::device::Compute;
 use crate::error::TrainError;
-use crate::experiment::Experiments;
 
 use crate::memory;
 use crate::origin::Resolved;
@@ -16,7 +16,6 @@ use crate::settings::Settings;
 /// shown or recorded is not among them.
 const SOURCES: Sources = sources![
     "src/best.rs",
-    "src/course.rs",
     "src/data/batch.rs",
     "src/data/embedded.rs",
     "src/data/error.rs",
@@ -30,7 +29,6 @@ const SOURCES: Sources = sources![
     "src/experiment.rs",
     "src/function.rs",
     "src/generator.rs",
-    "src/language.rs",
     "src/learner.rs",
     "src/moments.rs",
     "src/optimizer.rs",

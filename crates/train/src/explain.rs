@@ -3,8 +3,8 @@
 use waycairn_dag::{Address, Node};
 use waycairn_store::ObjectReader;
 
+use crate::any_experiment::Experiments;
 use crate::error::{TrainError, branch_command};
-use crate::experiment::Experiments;
 use crate::identity::{Known, Refusal, RunKey, option};
 use crate::known::recorded_config;
 use crate::origin::{Origin, Resolved};

@@ -12,9 +12,9 @@ use waycairn_dag::Node;
 use waycairn_durable::SharedLock;
 use waycairn_store::{Attachment, NodeView, ObjectReader, ObjectStore, Scalar, StoreOptions};
 
+use crate::any_experiment::Experiments;
 use crate::device::Compute;
 use crate::error::{TrainError, chain};
-use crate::experiment::Experiments;
 use crate::hold::hold;
 use crate::job::new_nonce;
 use crate::past::{self, PastNode, Texts};

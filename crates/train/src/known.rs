@@ -6,9 +6,9 @@ use waycairn_dag::Node;
 use waycairn_durable::read_file;
 use waycairn_store::{NodeRow, ObjectReader, QueryError, RunSummary, Scalar};
 
+use crate::any_experiment::Experiments;
 use crate::checkpoint::CONFIG;
 use crate::error::TrainError;
-use crate::experiment::Experiments;
 use crate::identity::{BASE_FIELD, Known, MODEL_FIELD, RunKey, SETTINGS_FIELD};
 use crate::settings::Settings;
 

@@ -8,16 +8,18 @@ use waycairn_cache::Sources;
 use waycairn_dag::Node;
 use waycairn_store::ObjectReader;
 
+use crate::any_experiment::{AnyExperiment, Facts, Load};
 use crate::course::Course;
 use crate::data::{
     AnyBatch, Data, DataError, Fingerprint, Reading, Source, Split, TextData, TextFingerprint, TextStream,
     Vocabulary,
 };
 use crate::error::TrainError;
-use crate::experiment::{AnyExperiment, Cohort, Experiment, Facts, Initial, KeyValueCache, Load, Tokens};
+use crate::experiment::{Cohort, Experiment, Initial, KeyValueCache, Tokens};
 use crate::function::{Answer, Axis, Function, Inputs, Port, Signature, Values};
 use crate::history;
 use crate::learner::{Core, Held, Learner};
+use crate::optimizer::OptimizerRule;
 use crate::schema::Key;
 use crate::settings::{Preset, Schema, Settings, SettingsError};
 
@@ -203,8 +205,8 @@ impl<E: Experiment> Core for Language<E> {
         self.0.build(settings, vocabulary, &Initial::new(settings.integer("seed")?, device))
     }
 
-    fn course(&self, settings: &Settings) -> Result<Course, SettingsError> {
-        Course::of_settings(settings)
+    fn optimizer(&self, settings: &Settings) -> Result<OptimizerRule, SettingsError> {
+        Ok(Course::of_settings(settings)?.optimizer)
     }
 
     fn loss(&self, model: &E::Model, batch: &AnyBatch, device: &Device) -> Tensor<1> {

@@ -7,13 +7,12 @@ use burn::optim::{GradientsAccumulator, GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Tensor};
 use safetensors::SafeTensors;
 
-use crate::course::{Course, OptimizerRule};
 use crate::data::AnyBatch;
 use crate::experiment::KeyValueCache;
 use crate::function::{Answer, Function, Given, Inputs};
 use crate::generator::{self, Stream};
 use crate::moments::{Moments, MomentsError, SavedScalar, put_together, take_apart};
-use crate::optimizer;
+use crate::optimizer::{self, OptimizerRule};
 use crate::settings::{Settings, SettingsError};
 use crate::weights::{self, Mismatch, NamedTensor, Parameter};
 
@@ -106,8 +105,8 @@ pub(crate) trait Core: Send + Sync + 'static {
         device: &Device,
     ) -> Result<Self::Model, SettingsError>;
 
-    /// How it is trained.
-    fn course(&self, settings: &Settings) -> Result<Course, SettingsError>;
+    /// How weights follow from gradients.
+    fn optimizer(&self, settings: &Settings) -> Result<OptimizerRule, SettingsError>;
 
     /// The mean loss over the targets that count.
     fn loss(&self, model: &Self::Model, batch: &AnyBatch, device: &Device) -> Tensor<1>;
@@ -156,7 +155,7 @@ impl<C: Core> Held<C> {
         let device = device.clone().autodiff();
         let model = experiment.build(settings, vocabulary, &device)?;
         let parameters = weights::parameters(&model);
-        let rule = experiment.course(settings)?.optimizer;
+        let rule = experiment.optimizer(settings)?;
         Ok(Self {
             optimizer: optimizer::build(&rule, &parameters),
             rule,

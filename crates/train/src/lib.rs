@@ -52,6 +52,7 @@
 //!
 //! What stands in a checkpoint, byte by byte: `docs/format.md`.
 
+mod any_experiment;
 mod best;
 mod call;
 mod checkpoint;
@@ -78,6 +79,7 @@ mod learner;
 mod memory;
 mod moments;
 mod nre;
+mod of_rows;
 mod optimizer;
 mod origin;
 mod past;
@@ -104,8 +106,8 @@ mod trainer;
 mod verify;
 mod weights;
 
+pub use any_experiment::{ExperimentDescription, Experiments};
 pub use checkpoint::{CheckpointError, GitState, JobFile};
-pub use course::{OptimizerKind, OptimizerRule};
 pub use data::{
     Batch, Column, DataError, Fingerprint, HostTensor, NotInVocabulary, RowBatch, RowFingerprint, Rows,
     TextFingerprint, Vocabulary,
@@ -114,8 +116,7 @@ pub use describe::{Description, Estimate, describe};
 pub use device::{DeviceError, use_threads};
 pub use error::TrainError;
 pub use experiment::{
-    Cohort, Demand, Experiment, ExperimentDescription, Experiments, Initial, KeyValueCache, Tokens,
-    cross_entropy, token_losses,
+    Cohort, Demand, Experiment, Initial, KeyValueCache, Tokens, cross_entropy, token_losses,
 };
 pub use explain::settings;
 pub use export::{ExportFormat, export};
@@ -126,6 +127,7 @@ pub use job::JobError;
 pub use known::{model_history, recorded_config};
 pub use moments::MomentsError;
 pub use nre::{Nre, NreModel};
+pub use optimizer::{OptimizerKind, OptimizerRule};
 pub use past::at_node;
 pub use progress::{Event, Progress};
 pub use request::{Base, SettingsLayer, Status, TrainReport, TrainRequest};

@@ -1,8 +1,8 @@
 //! Whether settings fit into memory, asked before anything of their size is allocated: an allocation that fails
 //! ends the process, with no word about the setting that is too large.
 
+use crate::any_experiment::{AnyExperiment, Load};
 use crate::error::TrainError;
-use crate::experiment::{AnyExperiment, Load};
 use crate::settings::Settings;
 
 /// Bytes of a 32-bit value.
@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
     use crate::Gpt;
-    use crate::experiment::shared;
+    use crate::any_experiment::shared;
     use crate::settings::Schema;
 
     fn settings(sets: &[(&str, &str)]) -> Settings {

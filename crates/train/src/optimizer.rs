@@ -5,13 +5,36 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{Adam, AdamConfig, AdamW, AdamWConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::Tensor;
 
-use crate::course::{OptimizerKind, OptimizerRule};
 use crate::settled::Settled;
 use crate::weights::Parameter;
 
 /// Above this many values Burn's CPU backend sums one tensor in parallel, in an order that depends
 /// on the scheduler; summing the rows first keeps the bits.
 const LARGEST_PLAIN_SUM: usize = 1 << 21;
+
+/// How weights follow from gradients.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OptimizerRule {
+    /// The rule.
+    pub kind: OptimizerKind,
+    /// Decay of the two moments.
+    pub betas: [f64; 2],
+    /// Added to the root of the second moment.
+    pub epsilon: f64,
+    /// Decay of weights.
+    pub weight_decay: f64,
+    /// Whether vectors decay too, or matrices alone.
+    pub decay_vectors: bool,
+}
+
+/// An update rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptimizerKind {
+    /// Adam (Kingma and Ba 2015); decay is added to the gradient.
+    Adam,
+    /// AdamW (Loshchilov and Hutter 2019); decay is of the weights.
+    AdamW,
+}
 
 /// Makes an optimizer without state.
 pub(crate) fn build(rule: &OptimizerRule, parameters: &[Parameter]) -> ModuleOptimizer {

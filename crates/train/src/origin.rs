@@ -6,10 +6,10 @@ use waycairn_dag::Node;
 use waycairn_durable::Digest;
 use waycairn_store::ObjectReader;
 
+use crate::any_experiment::{AnyExperiment, Experiments};
 use crate::checkpoint::{Checkpoint, Depth};
 use crate::data::Source;
 use crate::error::TrainError;
-use crate::experiment::{AnyExperiment, Experiments};
 use crate::identity::{NO_BASE, RunKey, Wish};
 use crate::known::known_runs;
 use crate::request::{Base, SettingsLayer, TrainRequest};

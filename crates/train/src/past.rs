@@ -13,12 +13,12 @@ use waycairn_dag::Node;
 use waycairn_durable::Digest;
 use waycairn_store::{Expr, ObjectReader, Scalar};
 
+use crate::any_experiment::{AnyExperiment, Experiments};
 use crate::call::{Call, Extents};
 use crate::checkpoint::{Checkpoint, Depth};
 use crate::data::{AnyBatch, Data, Reading, Source, TextData, Vocabulary, Whole};
 use crate::device::Compute;
 use crate::error::{TrainError, chain};
-use crate::experiment::{AnyExperiment, Experiments};
 use crate::function::{self, Answer, Given, Signature};
 use crate::hold::hold;
 use crate::language;

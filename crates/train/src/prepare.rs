@@ -2,11 +2,11 @@
 
 use waycairn_store::ObjectReader;
 
+use crate::any_experiment::AnyExperiment;
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::data::{Fingerprint, Whole};
 use crate::device::Compute;
 use crate::error::TrainError;
-use crate::experiment::AnyExperiment;
 use crate::job::Mode;
 use crate::launch::Launch;
 use crate::origin::base_settings;

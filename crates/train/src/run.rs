@@ -8,11 +8,11 @@ use waycairn_dag::Node;
 use waycairn_durable::{FileLock, LockError, create_dir_all, ensure_format};
 use waycairn_store::{ObjectReader, ObjectStore, StoreError, StoreOptions, check_tag};
 
+use crate::any_experiment::{AnyExperiment, Experiments};
 use crate::checkpoint::{Checkpoint, Depth, JOB_VERSION, JobFile};
 use crate::course::{Course, Selection};
 use crate::device::{self, Compute};
 use crate::error::TrainError;
-use crate::experiment::{AnyExperiment, Experiments};
 use crate::explain::{carried, other_settings, refused};
 use crate::history;
 use crate::hold;

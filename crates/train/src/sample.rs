@@ -8,11 +8,12 @@ use waycairn_dag::Node;
 use waycairn_durable::Digest;
 use waycairn_store::ObjectReader;
 
+use crate::any_experiment::Experiments;
 use crate::checkpoint::Depth;
 use crate::data::{DataError, NotInVocabulary};
 use crate::device::Compute;
 use crate::error::TrainError;
-use crate::experiment::{Experiments, KeyValueCache};
+use crate::experiment::KeyValueCache;
 use crate::memory;
 use crate::restore::{self, Want};
 use crate::settings::Settings;

@@ -8,8 +8,8 @@ use waycairn_dag::Node;
 use waycairn_durable::Digest;
 use waycairn_store::ObjectReader;
 
+use crate::any_experiment::Experiments;
 use crate::checkpoint::{Checkpoint, Depth};
-use crate::experiment::Experiments;
 use crate::identity::Known;
 use crate::known::known_runs;
 use crate::origin::{Overlay, base_settings};

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::settings::SettingsError;
+
 /// Why a text cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -78,6 +80,9 @@ pub enum DataError {
         /// What is wrong with them.
         what: String,
     },
+    /// The settings cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// The vocabulary has no canonical text.
     #[error("the vocabulary has no canonical text")]
     Vocabulary(#[source] serde_json::Error),
@@ -131,6 +136,7 @@ impl DataError {
             Self::Changed { .. } => {
                 "put the old data back, or go on with the new data with `--allow-changed-data`".to_owned()
             }
+            Self::Settings(error) => return error.next(),
             Self::Vocabulary(_) | Self::Rows { .. } => return None,
         };
         Some(text)

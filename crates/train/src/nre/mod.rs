@@ -17,11 +17,10 @@ use waycairn_gaussian::settings::{
 use waycairn_gaussian::sources::{self as parts, File};
 use waycairn_gaussian::{Classification, Pairs, Prior, Problem, SplitSizes, TrainingData, permutation};
 
-use crate::course::{OptimizerKind, OptimizerRule};
 use crate::data::{Column, DataError, Rows};
-use crate::error::TrainError;
 use crate::experiment::{Cohort, Demand, Initial};
 use crate::function::{Answer, Axis, Function};
+use crate::optimizer::{OptimizerKind, OptimizerRule};
 use crate::row_experiment::{EpochCourse, RowExperiment, RowTensors};
 use crate::schema::{Key, SectionFault};
 use crate::settings::{Settings, SettingsError};
@@ -241,7 +240,7 @@ impl RowExperiment for Nre {
         Ok(Resolved::new(settings)?.data.train_size)
     }
 
-    fn draw(&self, settings: &Settings) -> Result<Rows, TrainError> {
+    fn draw(&self, settings: &Settings) -> Result<Rows, DataError> {
         let resolved = Resolved::new(settings)?;
         let Resolved { seed, name, problem, prior, data } = &resolved;
         // What is not trained on is not drawn: each split has its stream.

@@ -1,9 +1,9 @@
 //! Checkpoints that are damaged, left over, misplaced, or of another model.
 
 use super::*;
+use crate::any_experiment::{AnyExperiment, shared};
 use crate::checkpoint::{CheckpointError, Contents, MODEL, OPTIMIZER, STATE};
 use crate::data::{Loader, Reading, Source, TextData};
-use crate::experiment::{AnyExperiment, shared};
 use crate::origin::base_settings;
 use crate::restore::Want;
 use crate::saver::{ENTRY, SaveError, Saver};

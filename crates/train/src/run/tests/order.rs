@@ -208,7 +208,7 @@ fn training_case_05_the_batch_of_every_checkpoint_can_be_had_again() {
         let checkpoint = restore::open(&reader, &node, Depth::Whole).unwrap();
         let loader = &checkpoint.state().loader;
         assert_eq!((loader.offset, loader.position), (0, seq));
-        let settings = base_settings(&checkpoint, &crate::experiment::shared(Gpt)).unwrap();
+        let settings = base_settings(&checkpoint, &crate::any_experiment::shared(Gpt)).unwrap();
         let source = Source::parse(settings.text("data.source").unwrap());
         let reading = Reading::Given(checkpoint.vocabulary().unwrap().clone());
         let data = Arc::new(TextData::open(&source, reading, 0.9).unwrap());
