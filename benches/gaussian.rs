@@ -23,20 +23,18 @@
 //!
 //! Run: `cargo bench --package waycairn-benches --bench gaussian`, and with ` -- scores`, `train` or `study` one part alone
 //!
-//! What was learned, on two cores with AVX-512 that others used as well (so by processor time, medians of rounds):
+//! What was learned, on two cores with AVX-512 (scores and training on a quiet machine, the study beside other work):
 //!
-//! - Scores, one thread: 4.0 million evaluations a second, 100 GFLOP/s. That is two thirds of the best that the kernel makes
-//!   of one layer's product alone (150), and three quarters of MKL's squares (134 to 146). The kernel's own large squares vary
-//!   from 78 to 107 with what else is in the cache, so they are no measure by themselves.
+//! - Scores, one thread: 4.26 million evaluations a second, 106 GFLOP/s: 71 % of the best that the kernel makes of one layer's
+//!   product alone (149), 63 % of MKL's squares (169). Two threads: 7.7 million, 192 GFLOP/s, 69 % of the kernel's 279.
 //! - PyTorch's rate depends on its blocks: at the 65,536 rows of the study's settings activations leave the cache, and ours is
-//!   3.6 to 4 times that; at 2,048 rows it is 1.65 times that. The rest of the way is in the passes over activations: they are
-//!   bound by the cache, and compiled for wider vectors they were no faster (those of tanh 1.8 times).
-//! - PyTorch on all cores of a busy machine waits for its slowest thread at each operation: figures of `scores` on all threads
-//!   mean something on a quiet machine only.
-//! - Training, one thread: 232,000 rows a second, 2.2 times PyTorch with its fused Adam and 3 times with the plain one. A step
-//!   of 128 rows is 278 us of forward and backward pass, 101 us of update, 23 us of recording and 11 us of gathering. Two fifths
-//!   of a step went into moments below the normal floats before these were made zero: updates took 97 us in the first epoch
-//!   and 340 us in the last. That is why the medians of both epochs are printed.
+//!   2.5 times that (two threads: 2.4); at 2,048 rows it is 1.64 times (two threads: 1.9). The rest of the way is in the passes over
+//!   activations: they are bound by the cache, and compiled for wider vectors they were no faster (those of tanh 1.8 times). Beside
+//!   other work PyTorch loses more than ours does: then the first was 3.6 to 4.0 times.
+//! - Training: 233,000 rows a second, 1.8 times PyTorch with its fused Adam and 3.1 times with the plain one (two threads: 240,000;
+//!   1.9 and 3.1). A step of 128 rows is 278 us of forward and backward pass, 101 us of update, 23 us of recording and 11 us of
+//!   gathering. Two fifths of a step went into moments below the normal floats before these were made zero: updates took 97 us in
+//!   the first epoch and 340 us in the last. That is why the medians of both epochs are printed.
 //! - The study, one thread: 397 s, of which ensemble scores 157 s (4.8 million evaluations a second), the scores of the
 //!   calibration 209 s (as many evaluations), the four trainings 9.5 s, summaries 6.5 s, metrics, plots and records 7.8 s. At
 //!   most 209 MiB are held, the mapped scores of a member (128 MiB) among them. What is planned is what was evaluated, and the bytes to the
