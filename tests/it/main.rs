@@ -9,6 +9,7 @@ mod field;
 mod gaussian;
 mod golden;
 mod help;
+mod journal;
 mod plugins;
 mod python;
 mod resume;

@@ -50,6 +50,8 @@ const COMMANDS: &[(&str, How, &[&str])] = &[
         &["finished shakespeare@", ":1 after 2 steps"],
     ),
     ("waycairn sample shakespeare ", How::Whole, &["ROMEO:"]),
+    ("echo '{\"name\": \"sim\"", How::Whole, &[]),
+    ("waycairn tail sim --once", How::Whole, &["0  energy -1.5"]),
     ("waycairn init --settings-dir ", How::Whole, &["settings_training.toml"]),
     ("waycairn init gaussian ", How::Whole, &["settings_training.toml"]),
     (

@@ -129,6 +129,15 @@ pub(crate) fn cache(error: CacheError) -> CliError {
     }
 }
 
+/// A store that cannot be written.
+pub(crate) fn store(error: StoreError) -> CliError {
+    match error {
+        StoreError::Format(error) => version(error),
+        StoreError::Query(error) => query(error),
+        error => CliError::of("store", error).or_system_next(),
+    }
+}
+
 /// A training, a sample or an analysis that did not come about.
 pub(crate) fn train(error: TrainError) -> CliError {
     match error {

@@ -240,7 +240,7 @@ fn keep_before(target: &Path, durability: Durability) -> Result<Option<Temporary
         old => old.map_err(CommitError::io("open the file", target))?,
     };
     let mut copy = system::create_file(kept.path())?;
-    fault::step("file.write", kept.path());
+    fault::step("file.write", kept.path()).map_err(CommitError::io("copy the file", target))?;
     io::copy(&mut old, &mut copy).map_err(CommitError::io("copy the file", target))?;
     if durability == Durability::State {
         system::sync_file(&copy, kept.path())?;
@@ -250,7 +250,7 @@ fn keep_before(target: &Path, durability: Durability) -> Result<Option<Temporary
 
 impl Write for StagedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        fault::step("file.write", self.temporary.path());
+        fault::step("file.write", self.temporary.path())?;
         self.file.write(bytes)
     }
 

@@ -1,7 +1,7 @@
 //! Named fault points, and the trace of what was done to the disk.
 //!
 //! A point stands *before* each step that changes the disk; its name is the step's: `file.create`, `file.write`,
-//! `file.sync`, `file.close`, `folder.create`, `folder.sync`, `rename`, `link`, `remove`. Other crates add points of
+//! `file.append`, `file.sync`, `file.close`, `folder.create`, `folder.sync`, `rename`, `link`, `remove`. Other crates add points of
 //! their own with [`point`], under names that begin with theirs.
 //!
 //! Without the feature `fault` a point compiles to nothing. With it the environment is read once, at the first point:
@@ -10,6 +10,8 @@
 //!   counts the points.
 //! - `WAYCAIRN_FAULT_ABORT=N`: abort the process at the N-th point, as `kill -9` would. A run for each N then
 //!   crashes the program at each of its steps.
+//!
+//! Within a process a test can make the disk refuse steps below a folder, with the error number of its choice: `refuse`.
 //!
 //! A killed process keeps what is in the page cache, so no such run can see a missing sync. That is why the order of
 //! the steps is asserted as well, over the trace that `record` gives within one thread.
@@ -21,10 +23,13 @@ pub fn point(_name: &'static str) {}
 
 #[cfg(not(any(test, feature = "fault")))]
 #[inline(always)]
-pub(crate) fn step(_name: &'static str, _path: &std::path::Path) {}
+#[expect(clippy::unnecessary_wraps, reason = "with the feature a test can make it fail")]
+pub(crate) fn step(_name: &'static str, _path: &std::path::Path) -> std::io::Result<()> {
+    Ok(())
+}
 
 #[cfg(any(test, feature = "fault"))]
-pub use enabled::{Step, point, record};
+pub use enabled::{Refusal, Step, point, record, refuse};
 
 #[cfg(any(test, feature = "fault"))]
 pub(crate) use enabled::step;
@@ -33,10 +38,10 @@ pub(crate) use enabled::step;
 mod enabled {
     use std::cell::RefCell;
     use std::fs::{File, OpenOptions};
-    use std::io::Write as _;
+    use std::io::{self, Write as _};
     use std::path::{Path, PathBuf};
-    use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Mutex, OnceLock, PoisonError};
 
     /// Is one point that was passed.
     #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +59,49 @@ mod enabled {
 
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
+    static REFUSED: Mutex<Vec<(u64, Refused)>> = Mutex::new(Vec::new());
+    static REFUSALS: AtomicU64 = AtomicU64::new(0);
+
+    struct Refused {
+        step: &'static str,
+        below: PathBuf,
+        error: i32,
+        left: u64,
+    }
+
+    /// Lifts its refusal when it is dropped.
+    #[derive(Debug)]
+    #[must_use = "the refusal ends when this is dropped"]
+    pub struct Refusal(u64);
+
+    impl Drop for Refusal {
+        fn drop(&mut self) {
+            let mut refused = REFUSED.lock().unwrap_or_else(PoisonError::into_inner);
+            refused.retain(|(id, _)| *id != self.0);
+        }
+    }
+
+    /// Makes the next `times` steps of a name below a folder fail with an error of the operating system, in all threads
+    /// of this process, as a disk would that is full or broken.
+    pub fn refuse(step: &'static str, below: &Path, error: i32, times: u64) -> Refusal {
+        let id = REFUSALS.fetch_add(1, Ordering::Relaxed);
+        let refused = Refused { step, below: below.to_owned(), error, left: times };
+        REFUSED.lock().unwrap_or_else(PoisonError::into_inner).push((id, refused));
+        Refusal(id)
+    }
+
+    fn refusal(name: &str, path: &Path) -> io::Result<()> {
+        let mut all = REFUSED.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits =
+            |refused: &Refused| refused.left > 0 && refused.step == name && path.starts_with(&refused.below);
+        match all.iter_mut().map(|(_, refused)| refused).find(|refused| fits(refused)) {
+            Some(refused) => {
+                refused.left -= 1;
+                Err(io::Error::from_raw_os_error(refused.error))
+            }
+            None => Ok(()),
+        }
+    }
 
     thread_local! {
         static RECORD: RefCell<Option<Vec<Step>>> = const { RefCell::new(None) };
@@ -64,8 +112,9 @@ mod enabled {
         pass(name, None);
     }
 
-    pub(crate) fn step(name: &'static str, path: &Path) {
+    pub(crate) fn step(name: &'static str, path: &Path) -> io::Result<()> {
         pass(name, Some(path));
+        refusal(name, path)
     }
 
     /// Runs `body` and returns the points that it passed in this thread, in order.

@@ -26,6 +26,7 @@
 //!   never makes another process fail to take it; shared locks keep the exclusive one away and not each other.
 //! - `DURABLE-5`: a root of a newer format is refused, with the versions and the way out, before anything in it is
 //!   read or written.
+//! - `DURABLE-6`: a file that is owned is taken over by nobody while its owner lives, and by one alone when it is dead.
 //!
 //! # Example
 //!
@@ -62,6 +63,7 @@ pub mod fault;
 mod folder;
 mod lock;
 mod map;
+mod owned;
 mod regular;
 mod size;
 mod system;
@@ -75,6 +77,7 @@ pub use error::{CommitError, DigestError, LockError, MapError, ReadError, Versio
 pub use folder::{create_dir_all, delete_aside, remove_dir_all, remove_file, rename, set_aside, sync_folder};
 pub use lock::{FileLock, Holder, SharedLock};
 pub use map::{FileMap, FileMapMut};
+pub use owned::{HEARTBEAT, OwnedFile};
 pub use regular::{is_dangling, is_irregular, open_file, read_file};
 pub use size::Size;
 pub use temporary::{is_temporary, reap};

@@ -214,6 +214,16 @@ fn lock_exclusively(file: &File, path: &Path) -> Result<bool, LockError> {
     Ok(false)
 }
 
+/// Takes the exclusive lock of a file of one's own, or of one that is dead; `false` where the file system has no locks.
+pub(crate) fn lock_at_once(file: &File, path: &Path) -> Result<bool, LockError> {
+    match lock_exclusively(file, path) {
+        Ok(true) => Ok(true),
+        Ok(false) => Err(LockError::Busy { path: path.to_owned(), holder: None }),
+        Err(LockError::Unsupported { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Says whether a shared lock can be had, and lets go of it at once.
 fn try_shared(file: &File, path: &Path) -> Result<bool, LockError> {
     let free = answer(file.try_lock_shared(), path)?;

@@ -11,29 +11,24 @@ use crate::fault::step;
 
 /// Makes a new file; the mode is what the umask leaves of an ordinary one.
 pub(crate) fn create_file(path: &Path) -> Result<File, CommitError> {
-    step("file.create", path);
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .map_err(CommitError::io("create the file", path))
+    let create = || OpenOptions::new().read(true).write(true).create_new(true).open(path);
+    step("file.create", path).and_then(|()| create()).map_err(CommitError::io("create the file", path))
 }
 
 pub(crate) fn sync_file(file: &File, path: &Path) -> Result<(), CommitError> {
-    step("file.sync", path);
-    file.sync_all().map_err(CommitError::io("sync the file", path))
+    let synced = step("file.sync", path).and_then(|()| file.sync_all());
+    synced.map_err(CommitError::io("sync the file", path))
 }
 
 pub(crate) fn close(file: File, path: &Path) {
-    step("file.close", path);
+    // Closing says nothing, so there is nothing that could fail.
+    let _ = step("file.close", path);
     drop(file);
 }
 
 /// Makes a folder; says whether it is new.
 pub(crate) fn create_folder(path: &Path) -> Result<bool, CommitError> {
-    step("folder.create", path);
-    match fs::create_dir(path) {
+    match step("folder.create", path).and_then(|()| fs::create_dir(path)) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -48,7 +43,7 @@ pub(crate) fn create_folder(path: &Path) -> Result<bool, CommitError> {
 /// Some file systems cannot sync a folder and say so; there the names are as durable as they get.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), CommitError> {
     static TOLD: Once = Once::new();
-    step("folder.sync", path);
+    step("folder.sync", path).map_err(CommitError::io("sync the folder", path))?;
     if !cfg!(unix) {
         return Ok(());
     }
@@ -72,27 +67,27 @@ fn folder_sync_is_missing(error: &io::Error) -> bool {
 
 /// Renames without a sync, and hands the answer of the operating system on: the caller knows which ones are a race.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    step("rename", to);
+    step("rename", to)?;
     #[expect(clippy::disallowed_methods, reason = "the one door to it")]
     fs::rename(from, to)
 }
 
 /// Gives a file a second name, only if nothing has that name.
 pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
-    step("link", to);
+    step("link", to)?;
     fs::hard_link(from, to)
 }
 
 /// Removes a file; an absent one is fine.
 pub(crate) fn remove_file(path: &Path) -> Result<(), CommitError> {
-    step("remove", path);
-    absent_is_fine(fs::remove_file(path)).map_err(CommitError::io("remove the file", path))
+    let removed = step("remove", path).and_then(|()| fs::remove_file(path));
+    absent_is_fine(removed).map_err(CommitError::io("remove the file", path))
 }
 
 /// Removes a folder with all that is in it; an absent one is fine.
 pub(crate) fn remove_tree(path: &Path) -> Result<(), CommitError> {
-    step("remove", path);
-    absent_is_fine(fs::remove_dir_all(path)).map_err(CommitError::io("remove the folder", path))
+    let removed = step("remove", path).and_then(|()| fs::remove_dir_all(path));
+    absent_is_fine(removed).map_err(CommitError::io("remove the folder", path))
 }
 
 pub(crate) fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {

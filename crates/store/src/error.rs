@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parquet::errors::ParquetError;
 use thiserror::Error;
-use waycairn_durable::{CommitError, VersionError};
+use waycairn_durable::{CommitError, LockError, VersionError};
 
 use crate::field::{FieldNameError, MAX_TEXT_BYTES, TagError};
 use crate::query::QueryError;
@@ -59,12 +59,12 @@ pub enum RecordError {
     #[error("the store is closed; open it again to record more")]
     Closed,
     /// The writer failed earlier; it stays failed until the store is opened again.
-    #[error(
-        "the store failed and {unwritten} records were not written; open it again when the cause is gone"
-    )]
+    #[error("{}", failed(*unwritten, *journaled))]
     Failed {
         /// The accepted records that are in no part.
         unwritten: u64,
+        /// Those among them that the journal holds: they are recovered when the root is opened again.
+        journaled: u64,
         /// The failure.
         source: Arc<StoreError>,
     },
@@ -191,19 +191,36 @@ pub enum StoreError {
         /// Which one.
         thread: &'static str,
     },
+    /// Records could not be turned into a frame of the journal.
+    #[error("records could not be written down for the journal; this is a defect of the program")]
+    Journal {
+        /// The cause.
+        source: rmp_serde::encode::Error,
+    },
+    /// A segment of the journal could not be taken over.
+    #[error(transparent)]
+    Lock(#[from] LockError),
     /// The store was closed before.
     #[error("the store is closed; open it again to write more")]
     Closed,
     /// The writer failed; it stays failed until the store is opened again.
-    #[error(
-        "the store failed and {unwritten} records were not written; open it again when the cause is gone"
-    )]
+    #[error("{}", failed(*unwritten, *journaled))]
     Failed {
         /// The accepted records that are in no part.
         unwritten: u64,
+        /// Those among them that the journal holds: they are recovered when the root is opened again.
+        journaled: u64,
         /// The failure.
         source: Arc<StoreError>,
     },
+}
+
+impl RecordError {
+    /// Whether no record will be accepted any more, because of the store and not of this record.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        matches!(self, RecordError::Closed | RecordError::Failed { .. })
+    }
 }
 
 impl StoreError {
@@ -218,4 +235,20 @@ impl StoreError {
         }
         None
     }
+}
+
+fn failed(unwritten: u64, journaled: u64) -> String {
+    let lost = unwritten.saturating_sub(journaled);
+    let kept = match (journaled, lost) {
+        (0, _) => String::new(),
+        (_, 0) => {
+            "; the journal holds all of them, and they come back when the root is opened again".to_owned()
+        }
+        _ => format!(
+            "; the journal holds {journaled} of them, and those come back when the root is opened again"
+        ),
+    };
+    format!(
+        "the store failed and {unwritten} records were not written{kept}; open it again when the cause is gone"
+    )
 }

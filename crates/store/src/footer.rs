@@ -1,15 +1,14 @@
 //! The footer of a part: read once, checked before anything is believed.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use arrow::datatypes::Fields;
+use bytes::Bytes;
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::errors::ParquetError;
 use parquet::file::FOOTER_SIZE;
@@ -20,7 +19,7 @@ use parquet::file::metadata::{
 use waycairn_durable::{is_dangling, is_irregular, open_file};
 
 use crate::part::{PartFacts, retired_name};
-use crate::published::{Column, Group, Part, PartSchema, RunKey, readable};
+use crate::published::{Column, Group, Part, PartBytes, PartSchema, RunKey, readable};
 use crate::schema::{IDENTITY, RESERVED, RESERVED_PREFIX, TEXT_SUFFIX, ValueType};
 
 /// The end of a file that is read at once to find the footer.
@@ -44,6 +43,18 @@ pub(crate) enum FooterFault {
     Gone,
     Io(io::Error),
     Damaged(String, Option<ParquetError>),
+}
+
+impl FooterFault {
+    /// It as a cause, of a part that is no file.
+    pub(crate) fn cause(self) -> Box<dyn std::error::Error + Send + Sync> {
+        match self {
+            FooterFault::Gone => io::Error::from(io::ErrorKind::NotFound).into(),
+            FooterFault::Io(source) => source.into(),
+            FooterFault::Damaged(what, None) => what.into(),
+            FooterFault::Damaged(_, Some(source)) => source.into(),
+        }
+    }
 }
 
 /// Reads the footers of some parts, each under its hidden name if it was retired since it was listed.
@@ -74,15 +85,20 @@ fn read_footer(folder: &Path, name: &str) -> Result<Footer, FooterFault> {
     };
     let metadata = file.metadata().map_err(FooterFault::Io)?;
     // A decoder that meets bytes it did not foresee may panic; that is damage, not a defect of the caller.
-    let decoded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| decode_footer(&file, &metadata)));
+    let decode = || decode_footer(&PartBytes::File(file), metadata.len(), metadata.modified().ok());
+    let decoded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode));
     decoded.unwrap_or_else(|_| Err(FooterFault::Damaged("its footer cannot be decoded".to_owned(), None)))
 }
 
-fn decode_footer(file: &File, metadata: &Metadata) -> Result<Footer, FooterFault> {
+/// The footer of a part in memory.
+pub(crate) fn footer_of(bytes: &Bytes) -> Result<Footer, FooterFault> {
+    decode_footer(&PartBytes::Memory(bytes.clone()), bytes.len() as u64, None)
+}
+
+fn decode_footer(file: &PartBytes, length: u64, modified: Option<SystemTime>) -> Result<Footer, FooterFault> {
     let damaged = |what: &str| FooterFault::Damaged(what.to_owned(), None);
-    let length = metadata.len();
     let tail_bytes = length.min(TAIL_BYTES);
-    let mut tail = read_exact(file, length - tail_bytes, tail_bytes)?;
+    let mut tail = file.read(length - tail_bytes, tail_bytes).map_err(FooterFault::Io)?;
     let Some(end) = tail.last_chunk::<FOOTER_SIZE>() else {
         return Err(FooterFault::Damaged(format!("it has only {length} bytes"), None));
     };
@@ -97,7 +113,7 @@ fn decode_footer(file: &File, metadata: &Metadata) -> Result<Footer, FooterFault
         return Err(damaged("its footer claims to be longer than the file"));
     }
     if footer_bytes > tail_bytes {
-        tail = read_exact(file, length - footer_bytes, footer_bytes)?;
+        tail = file.read(length - footer_bytes, footer_bytes).map_err(FooterFault::Io)?;
     }
     let footer = tail.get(tail.len() - footer_bytes as usize..tail.len() - FOOTER_SIZE).unwrap_or_default();
     let options = ParquetMetaDataOptions::new()
@@ -114,21 +130,9 @@ fn decode_footer(file: &File, metadata: &Metadata) -> Result<Footer, FooterFault
     if facts.as_ref().is_some_and(|facts| i64::try_from(facts.rows) != Ok(file_metadata.num_rows())) {
         return Err(damaged("its footer tells two numbers of rows"));
     }
-    let footer = Footer {
-        fields: schema.fields,
-        facts,
-        length,
-        modified: metadata.modified().ok(),
-        metadata: Arc::new(decoded),
-    };
+    let footer = Footer { fields: schema.fields, facts, length, modified, metadata: Arc::new(decoded) };
     footer.check_identity()?;
     Ok(footer)
-}
-
-fn read_exact(file: &File, start: u64, bytes: u64) -> Result<Vec<u8>, FooterFault> {
-    let mut buffer = vec![0; bytes as usize];
-    file.read_exact_at(&mut buffer, start).map_err(FooterFault::Io)?;
-    Ok(buffer)
 }
 
 /// Refuses a footer that points outside of the file, before anything is allocated for it.
@@ -225,6 +229,7 @@ impl Footer {
         Part {
             name: Arc::clone(name),
             path: folder.join(&**name),
+            memory: None,
             schema,
             metadata: self.metadata,
             groups,

@@ -9,7 +9,7 @@
 //! ```text
 //!  value() -> queue -> writer thread: rows -> sorted Arrow -> Parquet -> rename      objects/values/part-*.parquet
 //!    |         (bounded, in memory)                                                        |
-//!    |  no I/O, nothing waits                                     one listing per question |
+//!    |  no I/O, nothing waits   \-> journal thread: frames    one listing per question |
 //!    v                                                                                     v
 //!  stage_folder() -> files, sync, rename -> marker record     scope -> fold (merge of sorted parts) -> predicates
 //!  artifact()     -> files, sync, rename -> one record        objects/blobs/<address>/...        -> sort, select
@@ -39,6 +39,9 @@
 //!   bytes go.
 //! - `STORE-8`: a run that was removed is in no answer, its records gone before its files, and no answer about another
 //!   run changes; a removal that was interrupted leaves a run that is not whole, and is completed by another one.
+//! - `STORE-9`: what was accepted is in the journal within its interval, or in a part, until it is in a part: the journal
+//!   of a writer that lives is nobody else's, that of a dead one is published whole frame by whole frame, and no record
+//!   that a fresh reader has seen is missed by it later.
 //!
 //! # Example
 //!
@@ -72,6 +75,8 @@ mod export;
 mod field;
 mod fold;
 mod footer;
+mod frame;
+mod journal;
 mod listing;
 mod merge;
 mod ndarray;
@@ -82,6 +87,7 @@ mod queue;
 mod reader;
 mod record;
 mod recorded;
+mod recover;
 mod removal;
 mod resolve;
 mod retry;
@@ -104,6 +110,8 @@ pub use field::{
     TagError, check_tag,
 };
 pub use fold::{PhysicalRecord, fold};
+pub use journal::JournalPolicy;
+pub use listing::Freshness;
 pub use ndarray::{NdArray, NdArrayError};
 pub use query::{
     Answer, Comparison, Diagnostic, Expr, FieldFilter, NodeRow, Order, ParseError, Query, QueryError, SortKey,
@@ -111,6 +119,7 @@ pub use query::{
 pub use queue::{MAX_BATCH_ROWS, WhenFull};
 pub use reader::{KeyInfo, ObjectReader};
 pub use record::Attachment;
+pub use recover::{RecoverReport, recover};
 pub use removal::Removal;
 pub use resolve::ResolveError;
 pub use run::RunSummary;

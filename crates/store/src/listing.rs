@@ -3,6 +3,9 @@
 //! The folder is the list: one question uses one listing of `part-*.parquet`, and every other name is ignored.
 //! Footers and schemas are read once per process and part, since a part never changes; a file that did change
 //! (a root restored in place) is noticed when it is opened, by its length and time.
+//!
+//! What running writers have not published yet is in their journals. A fresh listing makes parts in memory of those,
+//! and reads the journals *before* it lists the parts: a record that moves from one to the other is in one of both.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -11,8 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use arrow::datatypes::Fields;
+use bytes::Bytes;
+use waycairn_durable::open_file;
 
-use crate::footer::{Footer, FooterFault, read_footers};
+use crate::batch::Batch;
+use crate::footer::{Footer, FooterFault, footer_of, read_footers};
+use crate::journal::is_segment_name;
 use crate::part::is_part_name;
 use crate::published::{Part, PartSchema};
 use crate::query::QueryError;
@@ -82,9 +89,28 @@ pub(crate) struct PartSet {
     pub(crate) damaged: Arc<[(PathBuf, Arc<QueryError>)]>,
 }
 
+/// How new what a reader sees is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Freshness {
+    /// What was published: flushed, or older than the deadline of a batch.
+    #[default]
+    Published,
+    /// That, and what running writers have in their journals: all but the last tenth of a second, unless they chose
+    /// another interval. On a shared file system it is what the machine of the reader sees of them.
+    Live,
+}
+
+/// The parts that were made of a segment, and the length that it had.
+#[derive(Debug)]
+struct LiveParts {
+    length: u64,
+    parts: Vec<Arc<Part>>,
+}
+
 /// What the process remembers of one values folder.
 #[derive(Debug, Default)]
 struct Folder {
+    live: HashMap<Arc<str>, LiveParts>,
     parts: HashMap<Arc<str>, Arc<Part>>,
     schemas: HashMap<Fields, Arc<PartSchema>>,
     last: Option<PartSet>,
@@ -116,7 +142,7 @@ pub(crate) fn forget(part: &Part) {
 /// # Errors
 /// [`QueryError::Io`] when the folder cannot be listed or a part cannot be opened. A part with a damaged footer
 /// is no error here: it is among [`PartSet::damaged`].
-pub(crate) fn list(values: &Path) -> Result<PartSet, QueryError> {
+pub(crate) fn list(values: &Path, freshness: Freshness) -> Result<PartSet, QueryError> {
     let io = |operation, path: &Path, source| QueryError::Io { operation, path: path.to_owned(), source };
     // The same folder under two names shares what is remembered.
     let path = match values.canonicalize() {
@@ -125,22 +151,82 @@ pub(crate) fn list(values: &Path) -> Result<PartSet, QueryError> {
         Err(source) => return Err(io("find", values, source)),
     };
     let folder = folder(&path);
+    let live = match freshness {
+        Freshness::Published => Vec::new(),
+        Freshness::Live => live(&path, &folder)?,
+    };
     let mut tries = 0;
     loop {
         let names = part_names(&path).map_err(|source| io("list", &path, source))?;
         let mut folder = lock(&folder);
         if let Some(last) = folder.last.as_ref().filter(|last| last.is_of(&names)) {
-            return Ok(last.clone());
+            return Ok(folder.with_live(last.clone(), &live));
         }
         match folder.update(&path, names) {
             Ok(set) => {
                 folder.last = Some(set.clone());
-                return Ok(set);
+                return Ok(folder.with_live(set, &live));
             }
             // Retired and deleted between the listing and now: what replaced it is in the next listing.
             Err(QueryError::Vanished { .. }) if tries < MAX_LISTINGS => tries += 1,
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// The parts that the journals of running writers stand for. Those of dead ones are read alike: nobody has recovered
+/// them yet. A segment is read again when it has grown.
+fn live(path: &Path, folder: &Mutex<Folder>) -> Result<Vec<Arc<Part>>, QueryError> {
+    let failed = |operation, path: &Path| {
+        let path = path.to_owned();
+        move |source| QueryError::Io { operation, path, source }
+    };
+    let mut names: Vec<Arc<str>> = Vec::new();
+    for entry in fs::read_dir(path).map_err(failed("list", path))? {
+        let name = entry.map_err(failed("list", path))?.file_name();
+        names.extend(name.to_str().filter(|name| is_segment_name(name)).map(Arc::from));
+    }
+    names.sort_unstable();
+    lock(folder).live.retain(|name, _| names.binary_search(name).is_ok());
+    let mut all = Vec::new();
+    for name in names {
+        let file = path.join(&*name);
+        // Its batch was published between the listing and here: then the parts have it.
+        let Some(bytes) = absent(read_grown(&file, &name, folder)).map_err(failed("read", &file))? else {
+            continue;
+        };
+        let mut folder = lock(folder);
+        match bytes {
+            None => {
+                all.extend(folder.live.get(&name).into_iter().flat_map(|live| live.parts.iter().cloned()))
+            }
+            Some(bytes) => {
+                let parts = folder.parts_of(&file, &name, &bytes)?;
+                all.extend(parts.iter().cloned());
+                folder.live.insert(name, LiveParts { length: bytes.len() as u64, parts });
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The bytes of a segment; `None` when it is as long as it was.
+fn read_grown(file: &Path, name: &Arc<str>, folder: &Mutex<Folder>) -> io::Result<Option<Vec<u8>>> {
+    use std::io::Read as _;
+    let mut file = open_file(file)?;
+    let length = file.metadata()?.len();
+    if lock(folder).live.get(name).is_some_and(|live| live.length == length) {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
     }
 }
 
@@ -187,6 +273,38 @@ impl Folder {
         }
         let fields = self.fields(&parts);
         Ok(PartSet { parts, fields, damaged: damaged.into() })
+    }
+
+    /// Makes parts of the whole frames of a segment. What is not whole is left to its writer, or to recovery.
+    fn parts_of(&mut self, path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Arc<Part>>, QueryError> {
+        let segment = crate::frame::read(bytes);
+        let Some(launch) = &segment.launch else { return Ok(Vec::new()) };
+        let mut parts = Vec::new();
+        for rows in &segment.rows {
+            for table in Batch::new(rows, launch).tables() {
+                let encoded = crate::writer::encode(&table).map(Bytes::from);
+                let answer = |source| QueryError::Answer { operation: "read a journal for", source };
+                let encoded = encoded.map_err(|error| answer(error.into()))?;
+                let footer = footer_of(&encoded).map_err(|fault| answer(fault.cause()))?;
+                let schema = self.intern(&footer);
+                let name: Arc<str> = Arc::from(format!("{name}.{}", parts.len()));
+                let mut part = footer.into_part(path.parent().unwrap_or(path), &name, schema);
+                path.clone_into(&mut part.path);
+                part.memory = Some(encoded);
+                parts.push(Arc::new(part));
+            }
+        }
+        Ok(parts)
+    }
+
+    /// A listing with parts in memory. Their names sort before those of all others.
+    fn with_live(&self, set: PartSet, live: &[Arc<Part>]) -> PartSet {
+        if live.is_empty() {
+            return set;
+        }
+        let parts: Arc<[Arc<Part>]> = live.iter().chain(set.parts.iter()).cloned().collect();
+        let fields = self.fields(&parts);
+        PartSet { parts, fields, ..set }
     }
 
     fn intern(&mut self, footer: &Footer) -> Arc<PartSchema> {

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use arrow::datatypes::{DataType, Field, Fields};
+use bytes::Bytes;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
@@ -90,12 +92,45 @@ pub(crate) struct Group {
     pub(crate) seqs: Option<(i64, i64)>,
 }
 
-/// A published part.
+/// Where the bytes of a part are.
+#[derive(Debug)]
+pub(crate) enum PartBytes {
+    File(File),
+    /// Those of a part that was made of a journal, and that no file has.
+    Memory(Bytes),
+}
+
+impl PartBytes {
+    /// Some of the bytes.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::UnexpectedEof`] when there are fewer, and what the file says.
+    pub(crate) fn read(&self, start: u64, bytes: u64) -> io::Result<Bytes> {
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        match self {
+            PartBytes::File(file) => {
+                let mut buffer = vec![0; length];
+                file.read_exact_at(&mut buffer, start)?;
+                Ok(Bytes::from(buffer))
+            }
+            PartBytes::Memory(all) => {
+                let start = usize::try_from(start).unwrap_or(usize::MAX);
+                let end = start.checked_add(length).filter(|end| *end <= all.len());
+                end.map(|end| all.slice(start..end)).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+            }
+        }
+    }
+}
+
+/// A published part, or one that was made of a journal.
 #[derive(Debug)]
 pub(crate) struct Part {
     /// The file's name, which also decides between records without stamps.
     pub(crate) name: Arc<str>,
+    /// The file; that of the journal where the bytes are in memory.
     pub(crate) path: PathBuf,
+    /// All bytes, of a part that was made of a journal.
+    pub(crate) memory: Option<Bytes>,
     pub(crate) schema: Arc<PartSchema>,
     pub(crate) metadata: Arc<ParquetMetaData>,
     pub(crate) groups: Vec<Group>,
@@ -119,11 +154,22 @@ impl Part {
         self.unsorted.store(true, Ordering::Relaxed);
     }
 
-    /// Opens the part, under its hidden name when a compaction has replaced it since it was listed.
+    /// Opens the part, to read its bytes.
+    ///
+    /// # Errors
+    /// As [`open_file`](Part::open_file).
+    pub(crate) fn open(&self) -> Result<PartBytes, OpenFault> {
+        match &self.memory {
+            Some(bytes) => Ok(PartBytes::Memory(bytes.clone())),
+            None => self.open_file().map(PartBytes::File),
+        }
+    }
+
+    /// Opens the file of a published part, under its hidden name when a compaction has replaced it since it was listed.
     ///
     /// # Errors
     /// [`OpenFault::Stale`] when there is no such file any more, or another one.
-    pub(crate) fn open(&self) -> Result<File, OpenFault> {
+    pub(crate) fn open_file(&self) -> Result<File, OpenFault> {
         let hidden = self.path.with_file_name(retired_name(&self.name));
         // A compaction sets the time of what it hides, so there the length has to be enough.
         for (path, modified) in [(&self.path, self.modified), (&hidden, None)] {

@@ -1,5 +1,6 @@
 //! The bounded queue between the callers and the writer thread.
 
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use waycairn_durable::time::now_nanos;
 
 use crate::error::{RecordError, StoreError};
 use crate::field::Scalar;
+use crate::frame::write_records;
 use crate::recorded::Recorded;
 use crate::row::{Marks, Rows};
 use crate::stamp::WriteClock;
@@ -16,10 +18,13 @@ use crate::stamp::WriteClock;
 pub const MAX_BATCH_ROWS: usize = 65_536;
 
 /// Most memory of one batch, and therefore of the queue: very wide records fill it before their number does.
-const MAX_BATCH_BYTES: usize = 256 * 1024 * 1024;
+pub(crate) const MAX_BATCH_BYTES: usize = 256 * 1024 * 1024;
 
 /// A batch of this size goes out although it has few records.
 const EARLY_BATCH_BYTES: usize = 64 * 1024 * 1024;
+
+/// Records that are encoded for the journal while callers wait for the lock.
+const JOURNAL_ROWS: usize = 1024;
 
 /// A larger buffer is given back to the allocator after its batch.
 const KEPT_BYTES: usize = 32 * 1024 * 1024;
@@ -74,8 +79,24 @@ pub(crate) struct Totals {
     pub(crate) dropped: u64,
 }
 
-/// The queue. Its one lock is held to copy a record in, or to take the whole buffer out, and never during
-/// I/O. It is taken after no other lock of the store.
+/// What the writer publishes at once.
+#[derive(Debug)]
+pub(crate) struct QueuedBatch {
+    /// The journal's segment that holds what is journaled of it.
+    pub(crate) segment: u64,
+    pub(crate) rows: Arc<Rows>,
+}
+
+/// Where frames belong that were written for the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Journaled {
+    pub(crate) segment: u64,
+    /// The count of accepted records that they reach up to.
+    pub(crate) until: u64,
+}
+
+/// The queue. Its one lock is held to copy a record in, to take the whole buffer out, or to encode a few
+/// records for the journal, and never during I/O. It is taken after no other lock of the store.
 #[derive(Debug)]
 pub(crate) struct Queue {
     limits: Limits,
@@ -86,12 +107,25 @@ pub(crate) struct Queue {
     work: Condvar,
     /// A batch became durable, or none will.
     done: Condvar,
+    /// The journal has something to write, or will have nothing any more.
+    journal: Condvar,
+    /// The journal is woken by every record.
+    eager: bool,
 }
 
 #[derive(Debug)]
 struct State {
     rows: Rows,
     spare: Rows,
+    /// What the writer is publishing, and the count of accepted records before it.
+    in_flight: Option<(u64, Arc<Rows>)>,
+    /// The segment of the records that wait: the number of batches that went out.
+    segment: u64,
+    /// How many of the accepted records are in the journal, or in parts.
+    journaled: u64,
+    /// The journal waits until there is something.
+    journal_sleeps: bool,
+    journal_ends: bool,
     /// When the oldest queued record came.
     first_at: Option<Instant>,
     clock: WriteClock,
@@ -116,16 +150,24 @@ enum Phase {
 #[derive(Clone, Debug)]
 struct Failure {
     unwritten: u64,
+    /// Those among them that the journal holds.
+    journaled: u64,
     source: Arc<StoreError>,
 }
 
 impl Queue {
-    pub(crate) fn new(limits: Limits) -> Queue {
+    /// With `eager`, every record wakes the journal.
+    pub(crate) fn new(limits: Limits, eager: bool) -> Queue {
         let queue_rows = limits.queue_rows.clamp(1, MAX_BATCH_ROWS);
         let batch_rows = limits.batch_rows.clamp(1, queue_rows);
         let state = State {
             rows: Rows::default(),
             spare: Rows::default(),
+            in_flight: None,
+            segment: 0,
+            journaled: 0,
+            journal_sleeps: false,
+            journal_ends: false,
             first_at: None,
             clock: WriteClock::default(),
             recorded: Recorded::default(),
@@ -141,6 +183,8 @@ impl Queue {
             room: Condvar::new(),
             work: Condvar::new(),
             done: Condvar::new(),
+            journal: Condvar::new(),
+            eager,
         }
     }
 
@@ -174,6 +218,10 @@ impl Queue {
         }
         if queued == self.limits.batch_rows || state.is_heavy() {
             self.work.notify_one();
+        }
+        if self.eager || state.journal_sleeps {
+            state.journal_sleeps = false;
+            self.journal.notify_one();
         }
         Ok(())
     }
@@ -239,7 +287,7 @@ impl Queue {
     }
 
     /// Waits for the next batch; `None` when the queue ended and is empty. For the writer alone.
-    pub(crate) fn next_batch(&self) -> Option<Rows> {
+    pub(crate) fn next_batch(&self) -> Option<QueuedBatch> {
         let mut state = self.lock();
         loop {
             let queued = state.rows.len();
@@ -250,9 +298,12 @@ impl Queue {
             if queued > 0 && (full || wanted || ending || due == Some(Duration::ZERO)) {
                 state.first_at = None;
                 let empty = std::mem::take(&mut state.spare);
-                let batch = std::mem::replace(&mut state.rows, empty);
+                let rows = Arc::new(std::mem::replace(&mut state.rows, empty));
+                let segment = state.segment;
+                state.segment += 1;
+                state.in_flight = Some((state.accepted - queued as u64, Arc::clone(&rows)));
                 self.room.notify_all();
-                return Some(batch);
+                return Some(QueuedBatch { segment, rows });
             }
             if ending {
                 return None;
@@ -263,26 +314,106 @@ impl Queue {
     }
 
     /// Takes note that a batch is durable and visible, and takes its buffer back.
-    pub(crate) fn written(&self, mut batch: Rows) {
-        let records = batch.len() as u64;
-        let kept = batch.bytes() <= KEPT_BYTES;
-        batch.clear();
+    pub(crate) fn written(&self, batch: QueuedBatch) {
+        let records = batch.rows.len() as u64;
         let mut state = self.lock();
         state.totals.published += records;
-        if kept {
-            state.spare = batch;
+        if let Some((before, _)) = state.in_flight.take() {
+            state.journaled = state.journaled.max(before + records);
         }
         self.done.notify_all();
+        drop(state);
+        // The journal may be reading it still; then its memory goes with that.
+        if let Ok(mut rows) = Arc::try_unwrap(batch.rows)
+            && rows.bytes() <= KEPT_BYTES
+        {
+            rows.clear();
+            self.lock().spare = rows;
+        }
+    }
+
+    /// Waits until records wait for the journal, and then for `interval` more; false when there will be none any more.
+    /// At the latest after `idle` it returns too. For the journal alone.
+    pub(crate) fn wait_for_records(&self, interval: Duration, idle: Duration) -> bool {
+        let mut state = self.lock();
+        if !state.journal_ends && !state.has_unjournaled() {
+            state.journal_sleeps = true;
+            (state, _) = self
+                .journal
+                .wait_timeout_while(state, idle, |state| !state.journal_ends && !state.has_unjournaled())
+                .unwrap_or_else(PoisonError::into_inner);
+            state.journal_sleeps = false;
+        }
+        if !state.journal_ends && !interval.is_zero() && state.has_unjournaled() {
+            (state, _) = self
+                .journal
+                .wait_timeout_while(state, interval, |state| !state.journal_ends)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.journal_ends
+    }
+
+    /// Encodes records that are in no segment yet into `frames`, oldest first; `None` when there are none.
+    ///
+    /// # Errors
+    /// [`StoreError::Journal`].
+    pub(crate) fn not_journaled(&self, frames: &mut Vec<u8>) -> Result<Option<Journaled>, StoreError> {
+        let mut encode = |rows: &Rows, range: Range<usize>| {
+            frames.clear();
+            write_records(frames, rows, range).map_err(|source| StoreError::Journal { source })
+        };
+        let state = self.lock();
+        let journaled = state.journaled;
+        if let Some((before, rows)) = &state.in_flight
+            && journaled < before + rows.len() as u64
+        {
+            let (before, rows, segment) = (*before, Arc::clone(rows), state.segment.saturating_sub(1));
+            drop(state);
+            let from = usize::try_from(journaled.saturating_sub(before)).unwrap_or(usize::MAX);
+            encode(&rows, from..rows.len())?;
+            return Ok(Some(Journaled { segment, until: before + rows.len() as u64 }));
+        }
+        let queued = state.rows.len();
+        let before = state.accepted - queued as u64;
+        let from = usize::try_from(journaled.saturating_sub(before)).unwrap_or(usize::MAX);
+        if from >= queued {
+            return Ok(None);
+        }
+        let to = queued.min(from + JOURNAL_ROWS);
+        encode(&state.rows, from..to)?;
+        Ok(Some(Journaled { segment: state.segment, until: before + to as u64 }))
+    }
+
+    /// Takes note of how many of the accepted records are in the journal.
+    pub(crate) fn journaled(&self, until: u64) {
+        let mut state = self.lock();
+        state.journaled = state.journaled.max(until);
+    }
+
+    /// How many records are neither in the journal nor in parts.
+    #[cfg(test)]
+    pub(crate) fn unjournaled(&self) -> u64 {
+        let state = self.lock();
+        state.accepted - state.journaled
+    }
+
+    /// Nothing more will be written to the journal.
+    pub(crate) fn end_journal(&self) {
+        self.lock().journal_ends = true;
+        self.journal.notify_all();
     }
 
     /// Ends the store with a failure: `unwritten` records of the current batch are in no part, and neither
-    /// are those that wait.
+    /// are those that wait. Some of them may be in the journal.
     pub(crate) fn fail(&self, source: StoreError, unwritten: u64) {
         let mut state = self.lock();
         if state.failure.is_none() {
             let unwritten = unwritten + state.rows.len() as u64;
-            state.failure = Some(Failure { unwritten, source: Arc::new(source) });
+            let published = state.accepted.saturating_sub(unwritten);
+            let journaled = state.journaled.saturating_sub(published);
+            state.failure = Some(Failure { unwritten, journaled, source: Arc::new(source) });
         }
+        state.in_flight = None;
         state.rows = Rows::default();
         state.first_at = None;
         self.room.notify_all();
@@ -341,6 +472,12 @@ impl Queue {
 }
 
 impl State {
+    fn has_unjournaled(&self) -> bool {
+        self.failure.is_none()
+            && self.journaled < self.accepted
+            && (self.in_flight.is_some() || self.rows.len() > 0)
+    }
+
     #[inline]
     fn admits(&self, origin: Origin, limits: &Limits) -> bool {
         self.failure.is_none() && self.accepts(origin) && self.has_room(limits)
@@ -368,11 +505,13 @@ impl State {
 
 impl Failure {
     fn to_record_error(&self) -> RecordError {
-        RecordError::Failed { unwritten: self.unwritten, source: Arc::clone(&self.source) }
+        let Failure { unwritten, journaled, ref source } = *self;
+        RecordError::Failed { unwritten, journaled, source: Arc::clone(source) }
     }
 
     fn to_store_error(&self) -> StoreError {
-        StoreError::Failed { unwritten: self.unwritten, source: Arc::clone(&self.source) }
+        let Failure { unwritten, journaled, ref source } = *self;
+        StoreError::Failed { unwritten, journaled, source: Arc::clone(source) }
     }
 }
 

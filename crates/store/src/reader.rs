@@ -9,7 +9,7 @@ use waycairn_durable::{CommitError, Size, read_format};
 
 use crate::blob::{CHECKPOINT_ENTRY, blobs_folder, leads_out};
 use crate::export::Table;
-use crate::listing::{FieldTable, PartSet};
+use crate::listing::{FieldTable, Freshness, PartSet};
 use crate::part::values_folder;
 use crate::query::{
     self, Answer, Diagnostic, Fault, FoldPlan, FoldSpec, IdentityScope, OnDamage, Query, QueryError,
@@ -46,6 +46,7 @@ pub struct ObjectReader {
 struct Places {
     root: PathBuf,
     values: PathBuf,
+    freshness: Freshness,
     on_damage: OnDamage,
 }
 
@@ -88,7 +89,8 @@ impl ObjectReader {
                 source,
             })
         };
-        let places = Places { root: absolute(root)?, values: absolute(values)?, on_damage: OnDamage::Fail };
+        let (root, values) = (absolute(root)?, absolute(values)?);
+        let places = Places { root, values, freshness: Freshness::default(), on_damage: OnDamage::Fail };
         Ok(ObjectReader { places: Arc::new(places) })
     }
 
@@ -97,6 +99,13 @@ impl ObjectReader {
     #[must_use]
     pub fn skipping_damaged(&self) -> ObjectReader {
         let places = Places { on_damage: OnDamage::Skip, ..self.places.as_ref().clone() };
+        ObjectReader { places: Arc::new(places) }
+    }
+
+    /// The same reader, but with what it sees being so new.
+    #[must_use]
+    pub fn with_freshness(&self, freshness: Freshness) -> ObjectReader {
+        let places = Places { freshness, ..self.places.as_ref().clone() };
         ObjectReader { places: Arc::new(places) }
     }
 
@@ -287,7 +296,7 @@ impl ObjectReader {
         mut answer: impl FnMut(&PartSet, &mut Vec<Diagnostic>) -> Result<T, Fault>,
     ) -> Result<Answer<T>, QueryError> {
         let ((value, diagnostics), mut skipped) =
-            attempt(&self.places.values, self.places.on_damage, |set| {
+            attempt(&self.places.values, self.places.freshness, self.places.on_damage, |set| {
                 let mut diagnostics = Vec::new();
                 answer(set, &mut diagnostics).map(|value| (value, diagnostics))
             })?;
@@ -332,7 +341,8 @@ impl ObjectStore {
         // The store made the root, and checked its format then.
         let root = std::path::absolute(self.root()).unwrap_or_else(|_| self.root().to_owned());
         let values = values_folder(&root);
-        ObjectReader { places: Arc::new(Places { root, values, on_damage: OnDamage::Fail }) }
+        let places = Places { root, values, freshness: Freshness::default(), on_damage: OnDamage::Fail };
+        ObjectReader { places: Arc::new(places) }
     }
 }
 

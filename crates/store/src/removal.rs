@@ -30,7 +30,7 @@ use waycairn_durable::{self as durable, Durability, Size, StagedFile, fault, is_
 use crate::blob::{blobs_folder, nodes_in};
 use crate::compact::{Source, hide, open};
 use crate::error::StoreError;
-use crate::listing::{MAX_LISTINGS, PartSet, list};
+use crate::listing::{Freshness, MAX_LISTINGS, PartSet, list};
 use crate::merge::Merge;
 use crate::part::{PartFacts, PartWriter, RunRange, new_part_name, part_schema, values_folder};
 use crate::published::Part;
@@ -159,7 +159,7 @@ impl ObjectStore {
         let values = values_folder(self.root());
         let mut lists = HashSet::new();
         for _ in 0..=MAX_LISTINGS {
-            let set = list(&values)?;
+            let set = list(&values, Freshness::Published)?;
             if let Some((path, _)) = set.damaged.first() {
                 return Err(StoreError::Query(QueryError::Damaged {
                     path: path.clone(),
@@ -287,7 +287,7 @@ fn count(part: &Arc<Part>, run: &Node) -> Result<(u64, u64), Fault> {
     let damaged = |error: ParquetError| {
         Fault::Damaged(Arc::clone(part), part.damaged_by("its identities cannot be read", error))
     };
-    let file = part.open().map_err(|fault| Fault::open(part, fault))?;
+    let file = part.open_file().map_err(|fault| Fault::open(part, fault))?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(damaged)?;
     let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
     let mut rows = 0;

@@ -17,9 +17,11 @@ use crate::blob::{Blobs, CHECKPOINT_ENTRY, StagedEntry, blobs_folder, check_insi
 use crate::compact::{CompactReport, TEMPORARY_AGE, compact};
 use crate::error::{RecordError, StoreError};
 use crate::field::{Scalar, check_tag};
+use crate::journal::{Journal, JournalPolicy};
 use crate::part::values_folder;
 use crate::queue::{Limits, MAX_BATCH_ROWS, Origin, Queue, WhenFull};
 use crate::record::{Artifacts, Attachment, Job};
+use crate::recover::recover;
 use crate::retry::RetryPolicy;
 use crate::row::Marks;
 use crate::writer::{OwnParts, Writer};
@@ -44,6 +46,11 @@ pub struct StoreOptions {
     pub queue_rows: usize,
     /// What a record does that finds the queue full.
     pub when_full: WhenFull,
+    /// When accepted records go to the journal.
+    pub journal: JournalPolicy,
+    /// Whether what is in the journal survives a loss of power too: each write of it waits for the disk, in a thread of
+    /// its own. Without it the journal survives the end of the process.
+    pub journal_sync: bool,
 }
 
 impl Default for StoreOptions {
@@ -57,6 +64,8 @@ impl Default for StoreOptions {
             batch_deadline: Duration::from_secs(30),
             queue_rows: MAX_BATCH_ROWS,
             when_full: WhenFull::default(),
+            journal: JournalPolicy::default(),
+            journal_sync: false,
         }
     }
 }
@@ -105,10 +114,12 @@ pub struct ObjectStore {
     root: PathBuf,
     process: i64,
     queue: Arc<Queue>,
+    journal: Arc<Journal>,
     blobs: Arc<Blobs>,
     artifacts: Artifacts,
     parts: OwnParts,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    /// The writer, and the journal.
+    threads: Mutex<Vec<JoinHandle<()>>>,
     /// Taken for the whole of a close, so that two of them do not compact at once.
     closed: Mutex<Option<CloseReport>>,
 }
@@ -137,29 +148,53 @@ impl ObjectStore {
         let values = values_folder(root);
         durable::create_dir_all(&values)?;
         durable::create_dir_all(&blobs_folder(root))?;
-        let StoreOptions { process, execution, tag, job, batch_rows, batch_deadline, queue_rows, when_full } =
-            options;
-        let queue = Arc::new(Queue::new(Limits { batch_rows, batch_deadline, queue_rows, when_full }));
+        // What it finds stays where it cannot be published now: it is tried again by whoever opens the root next.
+        if let Err(error) = recover(root) {
+            tracing::warn!(error = %error, "the journal of a dead writer could not be recovered");
+        }
+        let StoreOptions {
+            process,
+            execution,
+            tag,
+            job,
+            batch_rows,
+            batch_deadline,
+            queue_rows,
+            when_full,
+            ..
+        } = options;
+        let limits = Limits { batch_rows, batch_deadline, queue_rows, when_full };
+        let queue = Arc::new(Queue::new(limits, options.journal == JournalPolicy::EachRecord));
         let blobs = Arc::new(Blobs::new(blobs_folder(root), process));
         let parts = OwnParts::default();
         let launch = Launch { writer: Uuid::new_v4().to_string(), process, execution, tag, job };
+        let journal = Arc::new(Journal::new(&values, &launch, options.journal, options.journal_sync)?);
         let writer = Writer {
             queue: Arc::clone(&queue),
+            journal: Arc::clone(&journal),
             values,
             launch,
             retry: retry.clone(),
             parts: Arc::clone(&parts),
         };
-        let thread = thread::Builder::new().name("waycairn-writer".to_owned()).spawn(move || writer.run());
-        let thread = thread.map_err(|source| StoreError::Spawn { thread: "writer", source })?;
+        let mut threads = vec![spawn("writer", move || writer.run())?];
+        let (journal_of_thread, queue_of_thread) = (Arc::clone(&journal), Arc::clone(&queue));
+        match spawn("journal", move || journal_of_thread.run(&queue_of_thread)) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                queue.end();
+                return Err(error);
+            }
+        }
         Ok(ObjectStore {
             root: root.to_owned(),
             process,
             artifacts: Artifacts::new(Arc::clone(&blobs), Arc::clone(&queue), retry),
             queue,
+            journal,
             blobs,
             parts,
-            writer: Mutex::new(Some(thread)),
+            threads: Mutex::new(threads),
             closed: Mutex::new(None),
         })
     }
@@ -172,6 +207,11 @@ impl ObjectStore {
 
     pub(crate) fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    #[cfg(test)]
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     pub(crate) fn blobs(&self) -> &Blobs {
@@ -454,12 +494,14 @@ impl ObjectStore {
         self.queue.drain();
         self.artifacts.end();
         self.queue.end();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(writer) = writer
-            && writer.join().is_err()
-        {
-            tracing::error!("the writer thread ended unexpectedly");
+        // The journal is written until the last batch is published.
+        for thread in std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store ended unexpectedly");
+            }
+            self.queue.end_journal();
         }
+        self.journal.release();
         let mut report = CloseReport { parts: self.published_parts(), ..CloseReport::default() };
         if let Ok(totals) = self.queue.totals() {
             report.records = totals.published;
@@ -478,6 +520,11 @@ impl ObjectStore {
     fn published_parts(&self) -> u64 {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
     }
+}
+
+fn spawn(thread: &'static str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
+    let named = thread::Builder::new().name(format!("waycairn-{thread}"));
+    named.spawn(body).map_err(|source| StoreError::Spawn { thread, source })
 }
 
 impl Drop for ObjectStore {

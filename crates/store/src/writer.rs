@@ -1,4 +1,5 @@
-//! The writer thread: takes batches from the queue and publishes them as parts.
+//! The writer thread: takes batches from the queue and publishes them as parts. It alone ends a store that failed: what
+//! waits then goes to the journal.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use waycairn_durable::{Durability, StagedFile, fault};
 
 use crate::batch::{Batch, Launch, Table};
 use crate::error::StoreError;
+use crate::journal::Journal;
 use crate::part::{PartWriter, new_part_name};
 use crate::queue::Queue;
 use crate::retry::{Failed, RetryPolicy, retry};
@@ -22,6 +24,7 @@ pub(crate) type OwnParts = Arc<Mutex<Vec<String>>>;
 /// The state of the writer thread.
 pub(crate) struct Writer {
     pub(crate) queue: Arc<Queue>,
+    pub(crate) journal: Arc<Journal>,
     /// Where the parts go.
     pub(crate) values: PathBuf,
     pub(crate) launch: Launch,
@@ -33,19 +36,16 @@ impl Writer {
     /// Publishes batches until the queue ends or a write fails for good; then it leaves the failure in the
     /// queue, where callers find it.
     pub(crate) fn run(self) {
-        let mut guard = Guard { queue: &self.queue, unwritten: 0, ended: false };
-        while let Some(rows) = self.queue.next_batch() {
-            guard.unwritten = rows.len() as u64;
-            if let Err(error) = self.write(&rows, &mut guard.unwritten) {
-                tracing::error!(
-                    error = %error,
-                    records = guard.unwritten,
-                    "the store failed; what it has queued is lost"
-                );
-                self.queue.fail(error, guard.unwritten);
+        let mut guard = Guard { queue: &self.queue, journal: &self.journal, unwritten: 0, ended: false };
+        while let Some(batch) = self.queue.next_batch() {
+            guard.unwritten = batch.rows.len() as u64;
+            if let Err(error) = self.write(&batch.rows, &mut guard.unwritten) {
+                tracing::error!(error = %error, records = guard.unwritten, "the store failed");
+                guard.fail(error);
                 break;
             }
-            self.queue.written(rows);
+            self.journal.published(batch.segment);
+            self.queue.written(batch);
         }
         guard.ended = true;
     }
@@ -54,28 +54,35 @@ impl Writer {
     fn write(&self, rows: &Rows, unwritten: &mut u64) -> Result<(), StoreError> {
         let batch = Batch::new(rows, &self.launch);
         for table in batch.tables() {
-            let start = Instant::now();
-            let name = new_part_name();
-            let path = self.values.join(&name);
-            let bytes = encode(&table).map_err(|source| StoreError::Part {
-                operation: "encode",
-                path: path.clone(),
-                source,
-            })?;
-            retry(&self.retry, thread::sleep, || publish(&path, &bytes))?;
-            let records = table.facts().rows;
-            *unwritten = unwritten.saturating_sub(records);
-            tracing::info!(
-                part = name,
-                rows = records,
-                bytes = bytes.len(),
-                elapsed_ms = start.elapsed().as_millis(),
-                "part published"
-            );
+            let name = publish_table(&self.values, &table, &self.retry)?;
+            *unwritten = unwritten.saturating_sub(table.facts().rows);
             self.parts.lock().unwrap_or_else(PoisonError::into_inner).push(name);
         }
         Ok(())
     }
+}
+
+/// Publishes the rows of a table as one part, and says its name.
+pub(crate) fn publish_table(
+    values: &Path,
+    table: &Table<'_>,
+    policy: &RetryPolicy,
+) -> Result<String, StoreError> {
+    let start = Instant::now();
+    let name = new_part_name();
+    let path = values.join(&name);
+    let encoded = encode(table);
+    let bytes =
+        encoded.map_err(|source| StoreError::Part { operation: "encode", path: path.clone(), source })?;
+    retry(policy, thread::sleep, || publish(&path, &bytes))?;
+    tracing::info!(
+        part = name,
+        rows = table.facts().rows,
+        bytes = bytes.len(),
+        elapsed_ms = start.elapsed().as_millis(),
+        "part published"
+    );
+    Ok(name)
 }
 
 /// Makes the bytes of a part durable under a hidden name and then visible by one rename.
@@ -95,7 +102,7 @@ fn publish(path: &Path, bytes: &[u8]) -> Result<(), Failed> {
 
 /// The bytes of a part. A batch is bounded, so its encoded form is held whole: a retry writes it again
 /// without encoding it again.
-fn encode(table: &Table<'_>) -> ParquetResult<Vec<u8>> {
+pub(crate) fn encode(table: &Table<'_>) -> ParquetResult<Vec<u8>> {
     let many_runs = table.facts().runs.is_none();
     let mut writer = PartWriter::new(Vec::new(), Arc::clone(table.schema()), many_runs)?;
     for slice in table.slices() {
@@ -107,14 +114,26 @@ fn encode(table: &Table<'_>) -> ParquetResult<Vec<u8>> {
 /// Turns a panic of the writer into a failure of the store, so that nobody waits for ever.
 struct Guard<'a> {
     queue: &'a Queue,
+    journal: &'a Journal,
     unwritten: u64,
     ended: bool,
+}
+
+impl Guard<'_> {
+    /// Ends the store; what is in no part goes to the journal first, as far as that can be written.
+    fn fail(&self, error: StoreError) {
+        // The journal has said why it cannot.
+        let _ = self.journal.write(self.queue);
+        // Before anybody hears of the failure: what he then opens recovers the records.
+        self.journal.release();
+        self.queue.fail(error, self.unwritten);
+    }
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.queue.fail(StoreError::Thread { thread: "writer" }, self.unwritten);
+            self.fail(StoreError::Thread { thread: "writer" });
         }
     }
 }

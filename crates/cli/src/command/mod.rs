@@ -16,6 +16,8 @@ mod pin;
 mod plan;
 mod plugins;
 mod query;
+mod record;
+mod recover;
 mod restore;
 mod rm;
 mod run;
@@ -24,6 +26,7 @@ mod settings;
 mod show;
 mod sql;
 mod study;
+mod tail;
 mod train;
 mod verify;
 pub(crate) mod version;
@@ -42,6 +45,7 @@ pub(crate) enum Command {
     Train(train::TrainArgs),
     Plan(plan::PlanArgs),
     Nodes(nodes::NodesArgs),
+    Tail(tail::TailArgs),
     Show(show::ShowArgs),
     Query(query::QueryArgs),
     Sql(sql::SqlArgs),
@@ -60,6 +64,8 @@ pub(crate) enum Command {
     History(history::HistoryArgs),
     Pin(pin::PinArgs),
     Gc(gc::GcArgs),
+    Record(record::RecordArgs),
+    Recover(recover::RecoverArgs),
     Du(du::DuArgs),
     Rm(rm::RmArgs),
     Plugins(plugins::PluginsArgs),
@@ -73,7 +79,7 @@ impl Command {
         if context.global.skip_damaged && !reads {
             return Err(CliError::usage("`--skip-damaged` is for commands that only read records")
                 .why("what another command writes would rest on records that are not all there")
-                .next("use it with nodes, show, query, sql, lineage or artifact"));
+                .next("use it with nodes, tail, show, query, sql, lineage or artifact"));
         }
         let done = self.run_with(context).map_err(|error| context.explain_missing(error));
         if reads { done.map_err(CliError::offer_skipping) } else { done }
@@ -84,6 +90,7 @@ impl Command {
         matches!(
             self,
             Self::Nodes(_)
+                | Self::Tail(_)
                 | Self::Show(_)
                 | Self::Query(_)
                 | Self::Sql(_)
@@ -95,6 +102,9 @@ impl Command {
     fn run_with(self, context: &Context) -> Result<Exit, CliError> {
         match self {
             Self::Train(args) => train::run(args, context),
+            Self::Tail(args) => tail::run(&args, context).map(|()| Exit::Done),
+            Self::Record(args) => record::run(&args, context),
+            Self::Recover(args) => recover::run(&args, context).map(|()| Exit::Done),
             Self::Nodes(args) => nodes::run(&args, context).map(|()| Exit::Done),
             Self::Show(args) => show::run(&args, context).map(|()| Exit::Done),
             Self::Query(args) => query::run(&args, context).map(|()| Exit::Done),

@@ -5,7 +5,6 @@
 //! our writer stores addresses as what they share with the one before and what follows ([`may_hold`]), and a walk over
 //! these differences tells whether an address is among them without building one.
 
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -17,7 +16,7 @@ use parquet::file::statistics::Statistics;
 use waycairn_dag::{Address, Node};
 
 use crate::listing::PartSet;
-use crate::published::{Group, Part};
+use crate::published::{Group, Part, PartBytes};
 use crate::query::chunk::ChunkMaker;
 use crate::query::decode::{GroupReader, each_page};
 use crate::query::engine::{lost, threads};
@@ -77,7 +76,7 @@ pub(crate) fn children(set: &PartSet, node: &Node) -> Result<Children, Fault> {
 }
 
 fn of_part(part: &Arc<Part>, address: &Address, found: &mut Vec<Node>) -> Result<(), Fault> {
-    let mut opened: Option<File> = None;
+    let mut opened: Option<PartBytes> = None;
     for group in part.groups.iter().filter(|group| group.rows > 0) {
         if is_excluded(part, group, address) {
             continue;
@@ -111,7 +110,7 @@ fn is_excluded(part: &Part, group: &Group, address: &Address) -> bool {
 
 /// Whether a row of the group may have the address; false only if none has it. What cannot be told, damage among it,
 /// is left to the decoder.
-fn may_hold(part: &Arc<Part>, file: &File, group: &Group, address: &Address) -> bool {
+fn may_hold(part: &Arc<Part>, file: &PartBytes, group: &Group, address: &Address) -> bool {
     let Some(column) = part.schema.column(PARENT) else { return false };
     let descriptor = part.schema.descriptor.column(column.leaf);
     if descriptor.max_rep_level() > 0 {
@@ -248,7 +247,7 @@ fn signed(bytes: &mut &[u8]) -> Option<i64> {
 /// Decodes a row group and keeps the nodes of the rows with the address.
 fn decode(
     part: &Arc<Part>,
-    file: &File,
+    file: &PartBytes,
     group: &Group,
     address: &Address,
     found: &mut Vec<Node>,

@@ -1,13 +1,12 @@
 //! A cursor over the rows of one part in the order of their identities.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
-use crate::published::{Group, Part, RunKey};
+use crate::published::{Group, Part, PartBytes, RunKey};
 use crate::query::chunk::{Chunk, ChunkMaker, Span, sort_rows};
 use crate::query::decode::GroupReader;
 use crate::query::fault::Fault;
@@ -183,7 +182,12 @@ impl Cursor {
         }
     }
 
-    fn open_group(&mut self, file: &File, group: &Group, selection: Selection) -> Result<GroupReader, Fault> {
+    fn open_group(
+        &mut self,
+        file: &PartBytes,
+        group: &Group,
+        selection: Selection,
+    ) -> Result<GroupReader, Fault> {
         let part = &self.planned.part;
         let Some(layout) = self.plan.layout(part, group) else {
             return Err(Fault::Unsorted(Arc::clone(part)));
@@ -194,7 +198,7 @@ impl Cursor {
     }
 
     /// Finds the rows in scope of a group that is not in scope as a whole, from its identities alone.
-    fn selection(&mut self, file: &File, group: &Group) -> Result<Selection, Fault> {
+    fn selection(&mut self, file: &PartBytes, group: &Group) -> Result<Selection, Fault> {
         if group.rows < MIN_SELECTED_ROWS || self.maker.limits.covers(group) {
             return Ok(None);
         }
@@ -246,7 +250,7 @@ impl Cursor {
     }
 }
 
-fn open(part: &Arc<Part>) -> Result<File, Fault> {
+fn open(part: &Arc<Part>) -> Result<PartBytes, Fault> {
     part.open().map_err(|fault| Fault::open(part, fault))
 }
 

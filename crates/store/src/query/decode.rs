@@ -1,7 +1,5 @@
 //! Row groups to record batches: only the columns and rows that were asked for.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -13,7 +11,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::published::Part;
+use crate::published::{Part, PartBytes};
 use crate::query::fault::Fault;
 use crate::query::pages::{OneChunk, pages};
 use crate::query::spec::{Layout, Selection};
@@ -31,7 +29,7 @@ impl GroupReader {
     /// Reads the chunks of the columns of `layout` into memory and prepares to decode `selection` of them.
     pub(crate) fn open(
         part: &Arc<Part>,
-        file: &File,
+        file: &PartBytes,
         group: usize,
         layout: &Layout,
         selection: Selection,
@@ -56,7 +54,7 @@ impl GroupReader {
 /// Shows the pages of one column chunk, decompressed and not decoded. Damage is an error, as in decoding.
 pub(crate) fn each_page(
     part: &Arc<Part>,
-    file: &File,
+    file: &PartBytes,
     group: usize,
     leaf: usize,
     mut each: impl FnMut(&Page),
@@ -92,7 +90,7 @@ struct ChunkBytes {
 }
 
 impl ChunkBytes {
-    fn read(part: &Arc<Part>, file: &File, group: usize, leaves: &[usize]) -> Result<ChunkBytes, Fault> {
+    fn read(part: &Arc<Part>, file: &PartBytes, group: usize, leaves: &[usize]) -> Result<ChunkBytes, Fault> {
         let metadata = part.metadata.row_group(group);
         let mut ranges: Vec<(u64, u64)> =
             leaves.iter().map(|leaf| metadata.column(*leaf).byte_range()).collect();
@@ -106,15 +104,12 @@ impl ChunkBytes {
                 _ => spans.push((start, start + bytes)),
             }
         }
-        let read = |(start, end): (u64, u64)| {
-            let mut buffer = vec![0; usize::try_from(end - start).unwrap_or(usize::MAX)];
-            match file.read_exact_at(&mut buffer, start) {
-                Ok(()) => Ok((start, Bytes::from(buffer))),
-                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                    Err(Fault::Damaged(Arc::clone(part), part.damaged("it ends before its data")))
-                }
-                Err(source) => Err(Fault::io("read", &part.path, source)),
+        let read = |(start, end): (u64, u64)| match file.read(start, end - start) {
+            Ok(bytes) => Ok((start, bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Err(Fault::Damaged(Arc::clone(part), part.damaged("it ends before its data")))
             }
+            Err(source) => Err(Fault::io("read", &part.path, source)),
         };
         let spans = spans.into_iter().map(read).collect::<Result<_, _>>()?;
         Ok(ChunkBytes { file_bytes: u64::MAX, spans })

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use arrow::error::ArrowError;
 
-use crate::listing::{self, MAX_LISTINGS, PartSet};
+use crate::listing::{self, Freshness, MAX_LISTINGS, PartSet};
 use crate::published::{OpenFault, Part};
 use crate::query::cursor::is_sorted;
 use crate::query::{Diagnostic, QueryError};
@@ -76,6 +76,7 @@ pub(crate) enum OnDamage {
 /// a compaction took away, a part whose rows turn out to be unsorted, a damaged part that is to be skipped.
 pub(crate) fn attempt<T>(
     values: &Path,
+    freshness: Freshness,
     on_damage: OnDamage,
     mut answer: impl FnMut(&PartSet) -> Result<T, Fault>,
 ) -> Result<(T, Vec<Diagnostic>), QueryError> {
@@ -83,7 +84,7 @@ pub(crate) fn attempt<T>(
     let mut diagnostics = Vec::new();
     let mut stale = 0;
     loop {
-        let mut set = listing::list(values)?;
+        let mut set = listing::list(values, freshness)?;
         let unreadable = std::mem::replace(&mut set.damaged, Arc::from([]));
         let mut loud = diagnostics.clone();
         for (path, error) in unreadable.iter() {

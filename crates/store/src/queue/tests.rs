@@ -5,7 +5,7 @@ use std::thread;
 use super::*;
 
 fn queue(batch_rows: usize, queue_rows: usize, when_full: WhenFull) -> Queue {
-    Queue::new(Limits { batch_rows, batch_deadline: Duration::from_secs(3600), queue_rows, when_full })
+    Queue::new(Limits { batch_rows, batch_deadline: Duration::from_secs(3600), queue_rows, when_full }, false)
 }
 
 fn node(seq: u64) -> Node {
@@ -16,8 +16,8 @@ fn push(queue: &Queue, seq: u64, origin: Origin) -> Result<(), RecordError> {
     queue.push(&node(seq), &[("a", 1.0.into())], None, origin)
 }
 
-fn seqs(rows: &Rows) -> Vec<u64> {
-    rows.rows().iter().map(|row| row.node.seq()).collect()
+fn seqs(batch: &QueuedBatch) -> Vec<u64> {
+    batch.rows.rows().iter().map(|row| row.node.seq()).collect()
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn store_2_a_batch_goes_out_whole_and_in_order() {
     }
     let batch = queue.next_batch().unwrap();
     assert_eq!(seqs(&batch), [0, 1, 2, 3, 4], "all that is queued, not only the batch size");
-    let writes: Vec<i64> = batch.rows().iter().map(|row| row.write).collect();
+    let writes: Vec<i64> = batch.rows.rows().iter().map(|row| row.write).collect();
     assert!(writes.windows(2).all(|pair| pair[0] < pair[1]));
     queue.written(batch);
     push(&queue, 5, Origin::Value).unwrap();
@@ -79,7 +79,7 @@ fn store_2_the_deadline_of_the_first_record_sends_a_batch() {
         queue_rows: 100,
         when_full: WhenFull::Drop,
     };
-    let queue = Queue::new(limits);
+    let queue = Queue::new(limits, false);
     push(&queue, 0, Origin::Value).unwrap();
     assert_eq!(seqs(&queue.next_batch().unwrap()), [0]);
 }
@@ -106,7 +106,7 @@ fn store_2_a_failure_surfaces_everywhere_with_the_number_of_lost_records() {
     }
     let batch = queue.next_batch().unwrap();
     push(&queue, 2, Origin::Value).unwrap();
-    queue.fail(StoreError::Thread { thread: "writer" }, batch.len() as u64);
+    queue.fail(StoreError::Thread { thread: "writer" }, batch.rows.len() as u64);
     for _ in 0..2 {
         let error = push(&queue, 3, Origin::Marker).unwrap_err();
         assert!(matches!(error, RecordError::Failed { unwritten: 3, .. }), "{error}");

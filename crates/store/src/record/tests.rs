@@ -81,12 +81,15 @@ fn store_6_an_attachment_that_fails_among_its_renames_changes_nothing() {
 #[test]
 fn store_6_an_attachment_whose_record_is_refused_changes_nothing() {
     let root = TempDir::new().unwrap();
-    let queue = Arc::new(Queue::new(crate::queue::Limits {
-        batch_rows: 1,
-        batch_deadline: Duration::from_secs(1),
-        queue_rows: 1,
-        when_full: crate::queue::WhenFull::Drop,
-    }));
+    let queue = Arc::new(Queue::new(
+        crate::queue::Limits {
+            batch_rows: 1,
+            batch_deadline: Duration::from_secs(1),
+            queue_rows: 1,
+            when_full: crate::queue::WhenFull::Drop,
+        },
+        false,
+    ));
     let blobs = Arc::new(Blobs::new(blobs_folder(root.path()), 0));
     let artifacts = Artifacts::new(blobs, Arc::clone(&queue), RetryPolicy::default());
     let earlier = folder(&root, &node(0));

@@ -25,6 +25,11 @@ fn node(seq: u64) -> Node {
     Node::new("a.b.run", "0123456789abcdef", seq).unwrap()
 }
 
+/// The segments of journals in a values folder.
+fn journals(values: &Path) -> Vec<String> {
+    names(values).into_iter().filter(|name| crate::journal::is_segment_name(name)).collect()
+}
+
 fn folder(root: &TempDir, node: &Node) -> PathBuf {
     blobs_folder(root.path()).join(node.address().as_str())
 }
@@ -111,7 +116,7 @@ fn identity_case_05_a_failing_disk_surfaces_at_every_call() {
     store.value(&node(0), &[("a", 1.into())]).unwrap();
     store.value(&node(1), &[("a", 1.into())]).unwrap();
     let error = store.flush().unwrap_err();
-    let StoreError::Failed { unwritten: 2, source } = &error else { panic!("{error:?}") };
+    let StoreError::Failed { unwritten: 2, journaled: 0, source } = &error else { panic!("{error:?}") };
     assert!(source.io_cause().is_some(), "the cause is told: {source:?}");
     let refused = store.value(&node(2), &[]).unwrap_err();
     assert!(refused.to_string().contains("2 records were not written") && refused.source().is_some());
@@ -145,8 +150,11 @@ fn identity_case_05_a_disk_that_fails_within_a_part_leaves_no_temporary_file() {
         let text =
             format!("{}{}", String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
         assert!(child.status.success() && text.contains("1 passed"), "{text}");
-        // Nor did the child's end leave one, and what it recorded is in no part.
-        assert_eq!(names(&values_folder(root.path())), [""; 0]);
+        // Nor did the child's end leave one: what it recorded is in the journal, and arrives.
+        assert_eq!(journals(&values_folder(root.path())).len(), 1);
+        open(&root, StoreOptions::default()).close().unwrap();
+        assert_eq!(testkit::rows(root.path()).len(), 2);
+        assert_eq!(journals(&values_folder(root.path())), [""; 0]);
         return;
     };
     let options = StoreOptions { batch_rows: 2, ..StoreOptions::default() };
@@ -155,15 +163,16 @@ fn identity_case_05_a_disk_that_fails_within_a_part_leaves_no_temporary_file() {
     store.value(&node(0), &[("a", 1.into())]).unwrap();
     store.value(&node(1), &[("a", 1.into())]).unwrap();
     let error = store.flush().unwrap_err();
-    let StoreError::Failed { unwritten: 2, source } = &error else { panic!("{error:?}") };
+    let StoreError::Failed { unwritten: 2, journaled: 2, source } = &error else { panic!("{error:?}") };
     // The file was there, since writing to it is what failed.
     let StoreError::Io { operation: "write", path, source } = &**source else { panic!("{source:?}") };
     assert_eq!(source.kind(), std::io::ErrorKind::FileTooLarge);
     assert_eq!(path.parent(), Some(values.as_path()));
     assert!(waycairn_durable::is_temporary(path.file_name().unwrap()), "{}", path.display());
-    assert_eq!(names(&values), [""; 0], "no file is left under any name");
-    assert!(matches!(store.close(), Err(StoreError::Failed { unwritten: 2, .. })));
-    assert_eq!(names(&values), [""; 0]);
+    assert_eq!(names(&values), journals(&values), "no file is left under any other name");
+    let error = store.close().unwrap_err().to_string();
+    assert!(error.contains("the journal holds all of them"), "{error}");
+    assert_eq!(names(&values), journals(&values));
 }
 
 #[test]

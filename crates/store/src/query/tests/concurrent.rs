@@ -67,7 +67,7 @@ fn a_part_that_was_retired_after_the_listing_is_opened_under_its_hidden_name() {
     let mut root = Root::new();
     root.part("part-a.parquet", &[record("r", 0, 1, &[("x", Scalar::Int(1))])], Style::default());
     let values = crate::part::values_folder(root.path());
-    let set = crate::listing::list(&values).unwrap();
+    let set = crate::listing::list(&values, crate::listing::Freshness::Published).unwrap();
     let hidden = values.join(crate::part::retired_name("part-a.parquet"));
     waycairn_durable::rename(&values.join("part-a.parquet"), &hidden).unwrap();
     std::fs::OpenOptions::new()

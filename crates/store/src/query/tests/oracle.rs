@@ -105,7 +105,7 @@ fn as_folded(rows: Vec<NodeRow>) -> Folded {
 /// Folds with the engine in as small steps as possible.
 fn in_small_steps(root: &Root, batch_rows: usize, cuts: &[Node]) -> Folded {
     loop {
-        let set = listing::list(&values_folder(root.path())).unwrap();
+        let set = listing::list(&values_folder(root.path()), listing::Freshness::Published).unwrap();
         let mut spec = FoldSpec::default();
         let keys: Vec<Arc<str>> = set.fields.types.keys().cloned().collect();
         for key in &keys {

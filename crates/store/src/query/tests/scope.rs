@@ -80,7 +80,7 @@ fn row_groups_outside_of_the_scope_are_not_read() {
     root.part("part-a.parquet", &records, Style { group_rows: 10, ..Style::default() });
     root.part("part-b.parquet", &[record("s", 5, 1, &[])], Style::default());
     root.part("part-c.parquet", &[record("t", 5, 1, &[]), record("u", 900, 1, &[])], Style::default());
-    let set = listing::list(&values_folder(root.path())).unwrap();
+    let set = listing::list(&values_folder(root.path()), listing::Freshness::Published).unwrap();
     let groups = |text: &str| {
         let terms = Expr::parse(text).unwrap().term.into_conjuncts();
         let mut spec = FoldSpec::default();
@@ -133,7 +133,7 @@ fn a_wide_range_is_cut_at_row_groups_and_gives_the_same_answer() {
         &records[35_000..],
         Style { group_rows: 5_000, declared: false, ..Style::default() },
     );
-    let set = listing::list(&values_folder(root.path())).unwrap();
+    let set = listing::list(&values_folder(root.path()), listing::Freshness::Published).unwrap();
     let mut spec = FoldSpec::default();
     spec.column("x");
     let plan = |threads| {

@@ -1,0 +1,354 @@
+//! The frames of a journal segment: accepted records as bytes, each frame whole or found not to be.
+//!
+//! ```text
+//!  segment = magic, frame(launch), frame(records)*
+//!  frame   = length of the body: u32 LE | CRC-32 of the body: u32 LE | body: MessagePack
+//! ```
+//!
+//! A frame needs no other one but the first, so what is lost with one is its own records. The bytes: `docs/format.md`.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{self, Visitor};
+use serde::ser::{SerializeSeq as _, SerializeTuple as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use waycairn_dag::{Address, Node};
+
+use crate::batch::Launch;
+use crate::field::Scalar;
+use crate::queue::{MAX_BATCH_BYTES, MAX_BATCH_ROWS};
+use crate::row::{Cell, Marks, Row, Rows, Shape};
+
+/// What a segment begins with: the name of the format and its version.
+pub(crate) const MAGIC: [u8; 8] = *b"WCJRNL\x00\x01";
+
+/// Length and checksum before each body.
+const HEAD_BYTES: usize = 8;
+
+/// What a segment tells.
+#[derive(Debug, Default)]
+pub(crate) struct Segment {
+    /// What all its records have in common; `None` when not even that is there.
+    pub(crate) launch: Option<Launch>,
+    /// The records of its whole frames, in their order, in buffers that are bounded as batches are.
+    pub(crate) rows: Vec<Rows>,
+    /// How far its frames reach. What stands behind is a frame that was not written whole.
+    pub(crate) whole: usize,
+    /// Frames in between whose bytes are not those that were written.
+    pub(crate) damaged: u64,
+    /// It begins as no segment of this format does.
+    pub(crate) foreign: bool,
+}
+
+impl Segment {
+    /// The number of records.
+    pub(crate) fn records(&self) -> u64 {
+        self.rows.iter().map(|rows| rows.len() as u64).sum()
+    }
+}
+
+/// Appends a frame to `out`; `body` writes what is in it.
+fn frame(out: &mut Vec<u8>, body: &impl Serialize) -> Result<(), rmp_serde::encode::Error> {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEAD_BYTES]);
+    if let Err(error) = rmp_serde::encode::write(out, body) {
+        out.truncate(start);
+        return Err(error);
+    }
+    let (head, body) = out.split_at_mut(start + HEAD_BYTES);
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    head[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    head[start + 4..].copy_from_slice(&crc32fast::hash(body).to_le_bytes());
+    Ok(())
+}
+
+/// The beginning of a segment.
+pub(crate) fn write_launch(launch: &Launch) -> Result<Vec<u8>, rmp_serde::encode::Error> {
+    let mut out = MAGIC.to_vec();
+    let Launch { writer, process, execution, tag, job } = launch;
+    frame(&mut out, &(writer, process, execution, tag, job))?;
+    Ok(out)
+}
+
+/// Appends one frame with some of the records of a buffer.
+pub(crate) fn write_records(
+    out: &mut Vec<u8>,
+    rows: &Rows,
+    range: Range<usize>,
+) -> Result<(), rmp_serde::encode::Error> {
+    let records = rows.rows().get(range).unwrap_or_default();
+    let mut runs: Vec<&Node> = Vec::new();
+    let mut by_run: HashMap<(&str, &str), u32> = HashMap::new();
+    let mut shapes: Vec<u32> = Vec::new();
+    let mut by_shape: HashMap<u32, u32> = HashMap::new();
+    let mut last = 0;
+    let mut places = Vec::with_capacity(records.len());
+    for row in records {
+        if !runs.get(last as usize).is_some_and(|run| run.same_run(&row.node)) {
+            last = *by_run.entry((row.node.name(), row.node.nonce())).or_insert_with(|| {
+                runs.push(&row.node);
+                to_u32(runs.len() - 1)
+            });
+        }
+        let shape = *by_shape.entry(row.shape).or_insert_with(|| {
+            shapes.push(row.shape);
+            to_u32(shapes.len() - 1)
+        });
+        places.push((last, shape));
+    }
+    let runs: Vec<(&str, &str)> = runs.into_iter().map(|node| (node.name(), node.nonce())).collect();
+    let shapes: Vec<Keys<'_>> =
+        shapes.iter().filter_map(|shape| rows.shapes().get(*shape as usize)).map(Keys).collect();
+    frame(out, &(runs, shapes, Records { rows, records, places: &places }))
+}
+
+struct Keys<'a>(&'a Shape);
+
+impl Serialize for Keys<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut keys = serializer.serialize_seq(Some(self.0.len()))?;
+        for key in self.0.keys() {
+            keys.serialize_element(key)?;
+        }
+        keys.end()
+    }
+}
+
+struct Records<'a> {
+    rows: &'a Rows,
+    records: &'a [Row],
+    /// Run and shape of each record within the frame.
+    places: &'a [(u32, u32)],
+}
+
+impl Serialize for Records<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut records = serializer.serialize_seq(Some(self.records.len()))?;
+        for (row, place) in self.records.iter().zip(self.places) {
+            records.serialize_element(&Record { rows: self.rows, row, place: *place })?;
+        }
+        records.end()
+    }
+}
+
+struct Record<'a> {
+    rows: &'a Rows,
+    row: &'a Row,
+    place: (u32, u32),
+}
+
+impl Serialize for Record<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Row { node, write, marks, .. } = self.row;
+        let mut record = serializer.serialize_tuple(7)?;
+        record.serialize_element(&self.place.0)?;
+        record.serialize_element(&node.seq())?;
+        record.serialize_element(write)?;
+        record.serialize_element(&node.parent().map(Address::as_str))?;
+        let marks = marks.as_deref().map(|marks| {
+            let Marks { blob, checkpoint, finished, record, artifact } = marks;
+            (blob, checkpoint, finished, record, artifact.as_deref())
+        });
+        record.serialize_element(&marks)?;
+        record.serialize_element(&self.place.1)?;
+        record.serialize_element(&Cells { rows: self.rows, cells: self.rows.cells(self.row) })?;
+        record.end()
+    }
+}
+
+struct Cells<'a> {
+    rows: &'a Rows,
+    cells: &'a [Cell],
+}
+
+impl Serialize for Cells<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut cells = serializer.serialize_seq(Some(self.cells.len()))?;
+        for cell in self.cells {
+            match *cell {
+                Cell::Null => cells.serialize_element(&())?,
+                Cell::Bool(value) => cells.serialize_element(&value)?,
+                Cell::Int(value) => cells.serialize_element(&value)?,
+                Cell::Float(value) => cells.serialize_element(&value)?,
+                Cell::Text { start, bytes } => cells.serialize_element(self.rows.text(start, bytes))?,
+            }
+        }
+        cells.end()
+    }
+}
+
+/// Reads a segment, whatever its bytes are.
+pub(crate) fn read(bytes: &[u8]) -> Segment {
+    let mut segment = Segment::default();
+    // Its beginning may be all that there is.
+    segment.foreign = !bytes.starts_with(&MAGIC) && !MAGIC.starts_with(bytes);
+    let mut at = MAGIC.len();
+    let Some(body) = body(bytes, at).filter(|_| !segment.foreign) else { return segment };
+    at = body.end;
+    segment.launch = body.checked.and_then(|body| read_launch(body).ok());
+    if segment.launch.is_none() {
+        // Without it nobody can say whose records follow.
+        segment.damaged = 1;
+        return segment;
+    }
+    segment.whole = at;
+    // Damage counts when a whole frame follows it; otherwise it is the end that was not written.
+    let mut doubtful = 0;
+    while let Some(body) = self::body(bytes, at) {
+        at = body.end;
+        match body.checked {
+            Some(body) if read_records(body, &mut segment.rows).is_ok() => {
+                segment.damaged += std::mem::take(&mut doubtful);
+                segment.whole = at;
+            }
+            _ => doubtful += 1,
+        }
+    }
+    segment
+}
+
+struct Body<'a> {
+    /// `None` when the checksum is another one.
+    checked: Option<&'a [u8]>,
+    end: usize,
+}
+
+/// The frame at `at`; `None` when there is none that ends within the bytes.
+fn body(bytes: &[u8], at: usize) -> Option<Body<'_>> {
+    let head = bytes.get(at..)?.first_chunk::<HEAD_BYTES>()?;
+    let [length, sum] = [0, 4].map(|from| {
+        let mut word = [0; 4];
+        word.copy_from_slice(&head[from..from + 4]);
+        u32::from_le_bytes(word)
+    });
+    let start = at + HEAD_BYTES;
+    let end = start.checked_add(length as usize)?;
+    let body = bytes.get(start..end)?;
+    // Zeros, as a power loss leaves them, are no frame.
+    (length > 0).then(|| Body { checked: (crc32fast::hash(body) == sum).then_some(body), end })
+}
+
+/// As the bytes say; the parts of a launch in their order.
+type LaunchBody = (String, i64, Option<String>, Option<String>, Option<String>);
+
+fn read_launch(body: &[u8]) -> Result<Launch, rmp_serde::decode::Error> {
+    let (writer, process, execution, tag, job): LaunchBody = rmp_serde::from_slice(body)?;
+    Ok(Launch { writer, process, execution, tag, job })
+}
+
+type MarksBody = (bool, Option<bool>, Option<bool>, bool, Option<Box<str>>);
+
+#[derive(Deserialize)]
+struct RecordBody {
+    run: u32,
+    seq: u64,
+    write: i64,
+    parent: Option<Address>,
+    marks: Option<MarksBody>,
+    shape: u32,
+    cells: Vec<Value>,
+}
+
+type FrameBody = (Vec<(String, String)>, Vec<Vec<String>>, Vec<RecordBody>);
+
+/// Adds the records of a frame to the buffers: all of them or, when something is wrong with one, none.
+fn read_records(body: &[u8], buffers: &mut Vec<Rows>) -> Result<(), Malformed> {
+    let (runs, shapes, records): FrameBody = rmp_serde::from_slice(body).map_err(|_| Malformed)?;
+    let runs: Vec<Node> = runs
+        .iter()
+        .map(|(name, nonce)| Node::new(name, nonce, 0))
+        .collect::<Result<_, _>>()
+        .map_err(|_| Malformed)?;
+    let mut rows = Rows::default();
+    let mut full = Vec::new();
+    for record in records {
+        let run = runs.get(record.run as usize).ok_or(Malformed)?;
+        let node = run.at(record.seq).map_err(|_| Malformed)?.with_parent(record.parent);
+        let keys = shapes.get(record.shape as usize).ok_or(Malformed)?;
+        if keys.len() != record.cells.len() {
+            return Err(Malformed);
+        }
+        let fields: Vec<(&str, Scalar)> =
+            keys.iter().map(String::as_str).zip(record.cells.into_iter().map(|Value(value)| value)).collect();
+        let marks = record.marks.map(|(blob, checkpoint, finished, record, artifact)| {
+            Box::new(Marks { blob, checkpoint, finished, record, artifact })
+        });
+        if is_full(&rows, 1) {
+            full.push(std::mem::take(&mut rows));
+        }
+        rows.push(&node, record.write, &fields, marks).map_err(|_| Malformed)?;
+    }
+    full.push(rows);
+    for rows in full {
+        match buffers.last_mut() {
+            Some(last) if !is_full(last, rows.len()) && last.bytes() + rows.bytes() <= MAX_BATCH_BYTES => {
+                last.append(&rows);
+            }
+            _ => buffers.push(rows),
+        }
+    }
+    Ok(())
+}
+
+fn is_full(rows: &Rows, more: usize) -> bool {
+    rows.len() + more > MAX_BATCH_ROWS || rows.bytes() >= MAX_BATCH_BYTES
+}
+
+/// The bytes are a frame, but not one of records.
+struct Malformed;
+
+/// A cell as MessagePack has it.
+struct Value(Scalar);
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(AsScalar).map(Value)
+    }
+}
+
+struct AsScalar;
+
+impl Visitor<'_> for AsScalar {
+    type Value = Scalar;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("nil, a bool, a 64-bit integer, a float or a string")
+    }
+
+    fn visit_unit<E>(self) -> Result<Scalar, E> {
+        Ok(Scalar::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
+        Ok(Scalar::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
+        Ok(Scalar::Int(value))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Scalar, E> {
+        Scalar::try_from_u64(value).map_err(E::custom)
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
+        Ok(Scalar::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Scalar, E> {
+        Ok(Scalar::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Scalar, E> {
+        Ok(Scalar::Text(value))
+    }
+}
+
+fn to_u32(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

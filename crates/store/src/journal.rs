@@ -1,0 +1,225 @@
+//! The journal: what was accepted and is in no part yet, on disk.
+//!
+//! Every interval the records that wait are appended to a hidden file beside the parts, `.journal-<writer>-<n>`: one
+//! such *segment* for each batch, removed when the batch is published. A process that is killed loses what is younger
+//! than the interval; the rest is published by whoever opens the root next ([`recover`](crate::ObjectStore::recover)),
+//! or read from the segment itself while its writer runs ([`Freshness::Live`](crate::Freshness)).
+//!
+//! A thread of its own writes it, so a batch that takes long to publish keeps nothing out of the journal. A segment is
+//! owned as [`OwnedFile`] says, so nobody takes it from a writer that lives.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use waycairn_durable::{HEARTBEAT, OwnedFile, fault};
+
+use crate::batch::Launch;
+use crate::error::StoreError;
+use crate::frame::write_launch;
+use crate::queue::Queue;
+
+/// What the names of segments begin with.
+const PREFIX: &str = ".journal-";
+
+/// What the names of segments begin with that are kept because frames in them are damaged.
+const DAMAGED_PREFIX: &str = ".damaged-journal-";
+
+/// How long a journal that could not be written waits before it is tried again.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// When accepted records go to the journal.
+///
+/// It decides what a process that is killed can lose. Records that were flushed are in parts, and in no danger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalPolicy {
+    /// At most this long after they were accepted.
+    Interval(Duration),
+    /// As soon as they are accepted. The call does not wait for it, so a process that is killed may lose the last ones,
+    /// as many as were recorded in the time of one write.
+    EachRecord,
+}
+
+impl Default for JournalPolicy {
+    fn default() -> JournalPolicy {
+        JournalPolicy::Interval(Duration::from_millis(100))
+    }
+}
+
+impl JournalPolicy {
+    /// How long records may wait.
+    pub(crate) fn interval(self) -> Duration {
+        match self {
+            JournalPolicy::Interval(interval) => interval,
+            JournalPolicy::EachRecord => Duration::ZERO,
+        }
+    }
+}
+
+/// The name of a segment of a writer.
+fn segment_name(writer: &str, number: u64) -> String {
+    format!("{PREFIX}{writer}-{number}")
+}
+
+/// Whether a file of the values folder is a segment.
+pub(crate) fn is_segment_name(name: &str) -> bool {
+    name.strip_prefix(PREFIX).is_some_and(|rest| !rest.is_empty())
+}
+
+/// The name that a segment with damaged frames is kept under.
+pub(crate) fn damaged_name(segment: &str) -> String {
+    format!("{DAMAGED_PREFIX}{}", segment.strip_prefix(PREFIX).unwrap_or(segment))
+}
+
+/// The segments of one store object.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    values: PathBuf,
+    writer: String,
+    /// The first bytes of every segment.
+    head: Vec<u8>,
+    sync: bool,
+    policy: JournalPolicy,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    segments: BTreeMap<u64, OwnedFile>,
+    /// The batches of all segments below this are published.
+    published: u64,
+    /// The last write failed, and that was said.
+    failing: bool,
+    /// No more is written: the store failed, or was closed.
+    released: bool,
+    beat: Option<Instant>,
+}
+
+impl Journal {
+    /// A journal in a values folder; nothing is made before something is appended.
+    ///
+    /// # Errors
+    /// [`StoreError::Journal`] when the launch cannot be written down.
+    pub(crate) fn new(
+        values: &Path,
+        launch: &Launch,
+        policy: JournalPolicy,
+        sync: bool,
+    ) -> Result<Journal, StoreError> {
+        let head = write_launch(launch).map_err(|source| StoreError::Journal { source })?;
+        let (values, writer) = (values.to_owned(), launch.writer.clone());
+        Ok(Journal { values, writer, head, sync, policy, open: Mutex::default() })
+    }
+
+    /// The thread: writes what waits, every interval, until the queue ends.
+    pub(crate) fn run(&self, queue: &Queue) {
+        let mut patience = self.policy.interval();
+        while queue.wait_for_records(patience, HEARTBEAT) {
+            patience = match self.write(queue) {
+                Ok(()) => self.policy.interval(),
+                Err(_) => self.policy.interval().max(PAUSE_AFTER_FAILURE),
+            };
+            self.beat();
+        }
+    }
+
+    /// Appends all records that wait and are in no segment yet.
+    ///
+    /// # Errors
+    /// What the disk says, also in the log, once for each time that it begins to fail. The records stay in the queue
+    /// and are tried again.
+    pub(crate) fn write(&self, queue: &Queue) -> Result<(), StoreError> {
+        let mut buffer = Vec::new();
+        while let Some(next) = queue.not_journaled(&mut buffer)? {
+            let appended = self.append(next.segment, &buffer);
+            let mut open = self.lock();
+            match appended {
+                Ok(()) => open.failing = false,
+                Err(error @ StoreError::Closed) => return Err(error),
+                Err(error) => {
+                    if !std::mem::replace(&mut open.failing, true) {
+                        tracing::warn!(
+                            error = %error,
+                            "the journal cannot be written; until it can, a process that is killed loses what it has queued"
+                        );
+                    }
+                    return Err(error);
+                }
+            }
+            drop(open);
+            queue.journaled(next.until);
+        }
+        Ok(())
+    }
+
+    fn append(&self, number: u64, frames: &[u8]) -> Result<(), StoreError> {
+        let mut open = self.lock();
+        if number < open.published {
+            return Ok(());
+        }
+        if open.released {
+            return Err(StoreError::Closed);
+        }
+        let path = self.values.join(segment_name(&self.writer, number));
+        let failed = |source| StoreError::Io { operation: "append to", path: path.clone(), source };
+        let segment = match open.segments.get_mut(&number) {
+            Some(segment) => segment,
+            None => {
+                let mut segment = OwnedFile::create(&path)?;
+                segment.append(&self.head).map_err(failed)?;
+                open.segments.entry(number).or_insert(segment)
+            }
+        };
+        fault::point("store.journal.append");
+        segment.append(frames).map_err(failed)?;
+        if self.sync {
+            segment.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Removes the segment of a batch that is published.
+    pub(crate) fn published(&self, number: u64) {
+        let mut open = self.lock();
+        open.published = open.published.max(number + 1);
+        let later = open.segments.split_off(&(number + 1));
+        let done = std::mem::replace(&mut open.segments, later);
+        fault::point("store.journal.remove");
+        for segment in done.into_values() {
+            // Its records are in parts: read once more they change no answer.
+            if let Err(error) = segment.remove() {
+                tracing::warn!(error = %error, "a segment of the journal stays until the root is opened again");
+            }
+        }
+    }
+
+    /// Says that the writer lives, where only the time of its files can.
+    fn beat(&self) {
+        let mut open = self.lock();
+        if open.beat.is_some_and(|beat| beat.elapsed() < HEARTBEAT) {
+            return;
+        }
+        for segment in open.segments.values().filter(|segment| segment.needs_heartbeat()) {
+            if let Err(error) = segment.beat() {
+                tracing::warn!(error = %error, "a segment of the journal may be taken for that of a dead process");
+            }
+        }
+        open.beat = Some(Instant::now());
+    }
+
+    /// Writes no more, and lets go of the segments that are left: whoever opens the root next recovers them.
+    pub(crate) fn release(&self) {
+        let mut open = self.lock();
+        open.released = true;
+        open.segments.clear();
+    }
+
+    /// A panic under this lock leaves a segment whose end is cut by the next append.
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use tempfile::TempDir;
+use waycairn_dag::Node;
+use waycairn_durable::fault::refuse;
+
+use super::*;
+use crate::field::Scalar;
+use crate::part::values_folder;
+use crate::store::{ObjectStore, StoreOptions};
+use crate::testkit;
+use crate::{Freshness, recover};
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+fn node(seq: u64) -> Node {
+    Node::new("run", "0123456789abcdef", seq).unwrap()
+}
+
+fn quick() -> StoreOptions {
+    StoreOptions { journal: JournalPolicy::Interval(Duration::from_millis(1)), ..StoreOptions::default() }
+}
+
+fn segments(root: &TempDir) -> Vec<PathBuf> {
+    crate::recover::segments(&values_folder(root.path())).unwrap()
+}
+
+fn record(store: &ObjectStore, seq: u64) {
+    store.value(&node(seq), &[("a", Scalar::Int(seq.cast_signed()))]).unwrap();
+}
+
+fn until(mut what: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !what() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not happen");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What a reader sees of it now.
+fn seen(store: &ObjectStore, freshness: Freshness) -> Vec<u64> {
+    let reader = store.reader().with_freshness(freshness);
+    reader.query().all().unwrap().value.iter().map(Node::seq).collect()
+}
+
+/// Ends a store as a killed process would: nothing more is published, and its locks are free.
+fn kill(store: ObjectStore) {
+    store.journal().release();
+    std::mem::forget(store);
+}
+
+#[test]
+fn store_9_what_waits_is_in_the_journal_and_a_fresh_reader_sees_it() {
+    let root = TempDir::new().unwrap();
+    let store = ObjectStore::open(root.path(), quick()).unwrap();
+    record(&store, 0);
+    until(|| seen(&store, Freshness::Live) == [0]);
+    assert_eq!(seen(&store, Freshness::Published), [0_u64; 0]);
+    assert_eq!(segments(&root).len(), 1);
+    record(&store, 1);
+    until(|| seen(&store, Freshness::Live) == [0, 1]);
+    assert_eq!(store.reader().schema().unwrap().len(), 0, "no part has the field");
+    assert_eq!(store.reader().with_freshness(Freshness::Live).schema().unwrap().len(), 1);
+    store.flush().unwrap();
+    assert_eq!(segments(&root), [PathBuf::new(); 0], "the batch is published, so its segment is gone");
+    assert_eq!(seen(&store, Freshness::Live), [0, 1]);
+    store.close().unwrap();
+    assert_eq!(testkit::strays(root.path()).iter().filter(|name| is_segment_name(name)).count(), 0);
+}
+
+#[test]
+fn store_9_what_a_dead_writer_had_journaled_arrives_once() {
+    let root = TempDir::new().unwrap();
+    let store = ObjectStore::open(root.path(), quick()).unwrap();
+    for seq in 0..50 {
+        record(&store, seq);
+    }
+    store.finish(&node(49)).unwrap();
+    until(|| store.queue().unjournaled() == 0);
+    let living = recover(root.path()).unwrap();
+    assert_eq!((living.live, living.segments, living.records), (1, 0, 0), "its writer lives");
+    let before = store.reader().with_freshness(Freshness::Live).query().select_all().unwrap().value;
+    kill(store);
+    let report = recover(root.path()).unwrap();
+    assert_eq!((report.segments, report.records, report.torn_bytes), (1, 51, 0));
+    assert_eq!(segments(&root), [PathBuf::new(); 0]);
+    let store = ObjectStore::open(root.path(), quick()).unwrap();
+    assert_eq!(store.reader().query().select_all().unwrap().value, before);
+    assert!(store.reader().runs().unwrap()[0].finished);
+    assert_eq!(testkit::rows(root.path()).len(), 51, "once");
+    assert_eq!(recover(root.path()).unwrap(), crate::RecoverReport::default());
+}
+
+#[test]
+fn store_9_a_recovery_that_died_between_publication_and_removal_changes_no_answer() {
+    let root = TempDir::new().unwrap();
+    let store = ObjectStore::open(root.path(), quick()).unwrap();
+    record(&store, 3);
+    until(|| store.queue().unjournaled() == 0);
+    kill(store);
+    let path = segments(&root).remove(0);
+    let bytes = fs::read(&path).unwrap();
+    recover(root.path()).unwrap();
+    testkit::put(&path, &bytes);
+    recover(root.path()).unwrap();
+    let store = ObjectStore::open(root.path(), quick()).unwrap();
+    assert_eq!(testkit::rows(root.path()).len(), 2);
+    assert_eq!(seen(&store, Freshness::Live), [3]);
+    let runs = store.reader().runs().unwrap();
+    assert_eq!((runs.len(), runs[0].nodes), (1, 1));
+}
+
+#[test]
+fn store_9_a_torn_end_is_cut_and_a_damaged_segment_is_kept() {
+    let root = TempDir::new().unwrap();
+    let store = ObjectStore::open(root.path(), quick()).unwrap();
+    for seq in 0..3 {
+        record(&store, seq);
+        until(|| store.queue().unjournaled() == 0);
+    }
+    kill(store);
+    let path = segments(&root).remove(0);
+    let bytes = fs::read(&path).unwrap();
+    let torn = path.with_file_name(segment_name("torn", 0));
+    testkit::put(&torn, &bytes[..bytes.len() - 1]);
+    let empty = path.with_file_name(segment_name("empty", 0));
+    testkit::put(&empty, b"");
+    // The second record's frame, whatever its length.
+    let mut damaged = bytes.clone();
+    let place = damaged.len() - (damaged.len() - frame_of(&bytes)) / 2 - 4;
+    damaged[place] ^= 1;
+    testkit::put(&path, &damaged);
+
+    let report = recover(root.path()).unwrap();
+    assert_eq!((report.segments, report.damaged.len()), (3, 1));
+    assert!(report.torn_bytes > 0);
+    let name = path.file_name().unwrap().to_str().unwrap();
+    assert_eq!(report.damaged, [path.with_file_name(damaged_name(name))]);
+    assert_eq!(fs::read(&report.damaged[0]).unwrap(), damaged, "nobody throws away what he cannot read");
+    let store = ObjectStore::open(root.path(), quick()).unwrap();
+    assert_eq!(
+        seen(&store, Freshness::Live),
+        [0, 1, 2],
+        "the torn copy had the first two, the damaged one the last"
+    );
+}
+
+/// Where the frames of records begin.
+fn frame_of(bytes: &[u8]) -> usize {
+    let mut length = [0; 4];
+    length.copy_from_slice(&bytes[8..12]);
+    8 + 8 + u32::from_le_bytes(length) as usize
+}
+
+#[test]
+fn store_9_a_segment_of_another_version_is_left_alone() {
+    let root = TempDir::new().unwrap();
+    ObjectStore::open(root.path(), quick()).unwrap().close().unwrap();
+    let path = values_folder(root.path()).join(segment_name("new", 0));
+    testkit::put(&path, b"WCJRNL\x00\x02 whatever");
+    let error = recover(root.path()).unwrap_err();
+    assert!(error.io_cause().unwrap().to_string().contains("no segment"), "{error}");
+    assert!(path.exists());
+    let store = ObjectStore::open(root.path(), quick()).unwrap();
+    record(&store, 0);
+    assert_eq!(store.close().unwrap().records, 1, "and nobody is kept from recording");
+    assert_eq!(seen(&store, Freshness::Live), [0]);
+}
+
+#[test]
+fn store_9_a_journal_that_cannot_be_written_costs_no_record() {
+    let root = TempDir::new().unwrap();
+    let store = ObjectStore::open(root.path(), quick()).unwrap();
+    record(&store, 0);
+    until(|| store.queue().unjournaled() == 0);
+    let full = refuse("file.append", root.path(), ENOSPC, u64::MAX);
+    record(&store, 1);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(store.queue().unjournaled(), 1);
+    drop(full);
+    until(|| store.queue().unjournaled() == 0);
+    kill(store);
+    let report = recover(root.path()).unwrap();
+    assert_eq!((report.records, report.damaged.len(), report.torn_bytes), (2, 0, 0));
+}
+
+#[test]
+fn identity_case_05_a_disk_that_fails_leaves_the_records_in_the_journal() {
+    let root = TempDir::new().unwrap();
+    let store =
+        ObjectStore::open(root.path(), StoreOptions { batch_rows: 4, ..StoreOptions::default() }).unwrap();
+    let broken = refuse("file.sync", root.path(), 13, u64::MAX);
+    for seq in 0..4 {
+        record(&store, seq);
+    }
+    let error = store.flush().unwrap_err();
+    assert!(matches!(error, StoreError::Failed { unwritten: 4, journaled: 4, .. }), "{error:?}");
+    assert!(error.to_string().contains("come back when the root is opened again"), "{error}");
+    drop(broken);
+    let again = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+    assert_eq!(seen(&again, Freshness::Published), [0, 1, 2, 3]);
+    assert!(matches!(store.close(), Err(StoreError::Failed { unwritten: 4, .. })));
+}
+
+#[test]
+fn store_9_a_batch_that_takes_long_to_publish_is_journaled_meanwhile() {
+    let root = TempDir::new().unwrap();
+    let store = ObjectStore::open(root.path(), StoreOptions { batch_rows: 2, ..quick() }).unwrap();
+    // Each try of the writer waits and is refused; a disk that answers late does the same.
+    let slow = refuse("file.sync", root.path(), EIO, 1);
+    record(&store, 0);
+    record(&store, 1);
+    record(&store, 2);
+    until(|| store.queue().unjournaled() == 0);
+    assert_eq!(testkit::parts(root.path()).len(), 0, "the writer waits before its second try");
+    assert_eq!(seen(&store, Freshness::Live), [0, 1, 2]);
+    store.flush().unwrap();
+    drop(slow);
+    assert_eq!(seen(&store, Freshness::Published), [0, 1, 2]);
+}
+
+/// Writers publish as often as they can; whatever a reader has seen it sees again.
+#[test]
+fn store_9_a_record_that_moves_from_journal_to_part_is_never_missed() {
+    let root = TempDir::new().unwrap();
+    let options =
+        StoreOptions { batch_rows: 3, journal: JournalPolicy::EachRecord, ..StoreOptions::default() };
+    let store = ObjectStore::open(root.path(), options).unwrap();
+    let reader = store.reader().with_freshness(Freshness::Live);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for seq in 0..400 {
+                record(&store, seq);
+                if seq % 7 == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        let mut last = 0;
+        while !done.load(Ordering::SeqCst) {
+            let now = reader.query().count().unwrap().value;
+            assert!(now >= last, "{now} after {last}");
+            last = now;
+        }
+    });
+    store.close().unwrap();
+    assert_eq!(reader.query().count().unwrap().value, 400);
+}

@@ -1,0 +1,312 @@
+//! Writers that are killed, and the doors of other programs: what was acknowledged is there, and nobody who reads is
+//! disturbed.
+
+#![cfg(unix)]
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use waycairn_dag::Node;
+use waycairn_store::{Freshness, ObjectReader, ObjectStore, Scalar, StoreOptions, recover};
+use waycairn_tests::Root;
+
+use crate::program;
+
+/// Rounds of writers that are killed.
+const ROUNDS: u64 = 200;
+/// Tells a child that it is a writer: `<records a batch>:<run>:<root>`.
+const WRITER: &str = "WAYCAIRN_TEST_JOURNAL_WRITER";
+
+/// Says what is random here: no two rounds are alike, and a failure can be repeated.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+fn node(run: &str, seq: u64) -> Node {
+    Node::new(run, "0123456789abcdef", seq).expect("a node")
+}
+
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is() {
+        assert!(start.elapsed() < Duration::from_secs(120), "{what} does not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The body of a child process; without the variable it is not one, and there is nothing to do.
+#[test]
+fn child_journal_writer() {
+    let Ok(order) = std::env::var(WRITER) else { return };
+    let [batch, run, root] = order.splitn(3, ':').collect::<Vec<_>>()[..] else { panic!("{order}") };
+    let batch_rows = batch.parse().expect("a number");
+    let options = StoreOptions { batch_rows, ..StoreOptions::default() };
+    let store = ObjectStore::open(Path::new(root), options).expect("the store opens");
+    let mut state = batch_rows as u64;
+    let mut say = std::io::stdout();
+    for seq in 0.. {
+        store
+            .value(&node(run, seq), &[("a", Scalar::Int(seq.cast_signed())), ("b", "text".into())])
+            .expect("a record");
+        match random(&mut state) % 40 {
+            0 => {
+                store.flush().expect("a flush");
+                writeln!(say, "\nflushed {}", seq + 1).expect("a reader");
+            }
+            1..5 => std::thread::sleep(Duration::from_micros(random(&mut state) % 3000)),
+            _ => {}
+        }
+    }
+}
+
+/// A child that records until it is killed, and the lines that it says.
+struct Writer {
+    run: String,
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Writer {
+    fn new(root: &Path, run: String, batch: u64) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "journal::child_journal_writer", "--nocapture"])
+            .env(WRITER, format!("{batch}:{run}:{}", root.display()))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a child");
+        let lines = BufReader::new(child.stdout.take().expect("its output"));
+        Self { run, child, lines }
+    }
+
+    /// Waits until it has flushed once.
+    fn begin(&mut self) -> u64 {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(self.lines.read_line(&mut line).expect("a line") > 0, "the writer ended");
+            if let Some(flushed) = line.trim().strip_prefix("flushed ") {
+                return flushed.parse().expect("a number");
+            }
+        }
+    }
+
+    /// Kills it, and says how many records it was told are safe.
+    fn kill(mut self, mut flushed: u64) -> (String, u64) {
+        self.child.kill().expect("a signal");
+        self.child.wait().expect("its end");
+        for line in self.lines.lines().map_while(Result::ok) {
+            if let Some(more) = line.strip_prefix("flushed ").and_then(|text| text.parse::<u64>().ok()) {
+                flushed = flushed.max(more);
+            }
+        }
+        (self.run, flushed)
+    }
+}
+
+/// The positions of a run that readers see.
+fn seqs(reader: &ObjectReader, run: &str) -> Vec<u64> {
+    reader.query().name(run).all().expect("an answer").value.iter().map(Node::seq).collect()
+}
+
+#[test]
+fn store_9_identity_case_19_writers_that_are_killed_lose_nothing_that_was_acknowledged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    ObjectStore::open(&root, StoreOptions::default()).expect("a root").close().expect("closed");
+    let reader = ObjectReader::open(&root).expect("a reader");
+    let live = reader.with_freshness(Freshness::Live);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let polling = scope.spawn(|| {
+            let mut seen = 0;
+            while !done.load(Ordering::SeqCst) {
+                let now = live.query().count().expect("the reader never fails").value;
+                assert!(now >= seen, "{now} nodes after {seen}");
+                seen = now;
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let mut state = 7;
+        for round in 0..ROUNDS {
+            let batches = [1 + random(&mut state) % 8, 50 + random(&mut state) % 4000];
+            let mut writers: Vec<(Writer, u64)> = (0..)
+                .zip(batches)
+                .map(|(number, batch)| (Writer::new(&root, format!("w-{round}-{number}"), batch), 0))
+                .collect();
+            for (writer, flushed) in &mut writers {
+                *flushed = writer.begin();
+            }
+            std::thread::sleep(Duration::from_micros(random(&mut state) % 60_000));
+            let killed: Vec<_> = writers.into_iter().map(|(writer, flushed)| writer.kill(flushed)).collect();
+            // Without a recovery what was flushed is there; with it, nothing is in between that is not.
+            for (run, flushed) in &killed {
+                let published = seqs(&reader, run);
+                assert!(published.len() as u64 >= *flushed, "{run}: {} of {flushed}", published.len());
+            }
+            let seen: Vec<_> = killed.iter().map(|(run, _)| seqs(&live, run)).collect();
+            let report = recover(&root).expect("a recovery");
+            assert_eq!((report.damaged.len(), report.live), (0, 0), "round {round}");
+            for ((run, _), seen) in killed.iter().zip(seen) {
+                let recovered = seqs(&reader, run);
+                assert_eq!(recovered, (0..recovered.len() as u64).collect::<Vec<_>>(), "{run} has a gap");
+                assert_eq!(recovered, seen, "what a fresh reader saw is what is recovered");
+            }
+            if polling.is_finished() {
+                break;
+            }
+        }
+        done.store(true, Ordering::SeqCst);
+        polling.join().expect("the reader never fails");
+    });
+}
+
+#[test]
+fn store_9_what_is_older_than_the_interval_survives_a_kill() {
+    let root = Root::new(program());
+    let mut session = Session::new(&root);
+    for seq in 0..500 {
+        session.say(&json!({"name": "sim", "nonce": "94ab", "seq": seq, "fields": {"energy": -1.5}}));
+    }
+    let count = || root.json(&["nodes"]).as_array().map_or(0, Vec::len);
+    until("the journal", || count() == 1 && root.json(&["nodes"])[0]["nodes"] == 500);
+    assert_eq!(root.json(&["query"]), json!([]), "nothing was published");
+    session.child.kill().expect("a signal");
+    session.child.wait().expect("its end");
+    let report = root.json(&["recover"]);
+    assert_eq!((&report["segments"], &report["records"]), (&json!(1), &json!(500)), "{report}");
+    assert_eq!(root.json(&["query", "energy < 0", "--keys", "energy"]).as_array().expect("rows").len(), 500);
+    let again = root.run(&["recover"]);
+    assert_eq!((again.status, again.out.as_str()), (Some(0), "nothing to recover\n"));
+}
+
+/// `waycairn record` with its input open.
+struct Session {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Session {
+    fn new(root: &Root) -> Self {
+        let mut command = root.command(["record"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let input = child.stdin.take();
+        let lines = BufReader::new(child.stdout.take().expect("its output"));
+        Self { child, input, lines }
+    }
+
+    fn say(&mut self, line: &Value) {
+        self.say_text(&line.to_string());
+    }
+
+    fn say_text(&mut self, line: &str) {
+        writeln!(self.input.as_mut().expect("its input"), "{line}").expect("it listens");
+    }
+
+    fn answer(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("an answer");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// Ends the input; the exit status and what was said on standard error.
+    fn end(mut self) -> (Option<i32>, String) {
+        drop(self.input.take());
+        let output = self.child.wait_with_output().expect("its end");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+#[test]
+fn a_program_in_any_language_records_by_lines_of_json() {
+    let root = Root::new(program());
+    let mut session = Session::new(&root);
+    let parent = node("sim", 0).address().to_string();
+    session.say(&json!({"name": "sim", "nonce": "94ab", "seq": 0, "fields": {"a": 1, "b": 2.5, "c": "x", "d": true, "e": null}}));
+    session.say(&json!({"name": "sim", "nonce": "94ab", "seq": 1, "parent": parent, "tag": "t", "fields": {"b": {"$float": "NaN"}}}));
+    session.say(
+        &json!({"name": "sim", "nonce": "94ab", "seq": 0, "process": 1, "fields": {"a": 7, "late": -1}}),
+    );
+    session.say_text("");
+    session.say(&json!({"flush": true}));
+    assert_eq!(session.answer(), json!({"durable": 3}));
+    // While it runs, others see what was flushed.
+    let rows = root.json(&["query", "--keys", "a,b,c,d,late"]);
+    assert_eq!(rows[0]["a"], 1, "process 0 wins: {rows}");
+    assert_eq!((&rows[0]["c"], &rows[0]["d"], &rows[0]["late"]), (&json!("x"), &json!(true), &json!(-1)));
+    assert_eq!(rows[1]["b"], json!({"$float": "NaN"}));
+    assert_eq!(root.json(&["show", "sim:1"])["parents"], json!([parent]));
+    let tagged = root.json(&["sql", "SELECT _x_seq FROM records WHERE _x_tag = 't'"]);
+    assert_eq!(tagged, json!([{"_x_seq": 1}]));
+
+    // A line that is wrong is told, and harms no other.
+    for wrong in
+        ["{", "[]", "{\"name\": \"sim\"}", "{\"name\": \"sim\", \"seq\": 2, \"fields\": {\"a\": [1]}}"]
+    {
+        session.say_text(wrong);
+    }
+    session.say(&json!({"name": "", "seq": 3}));
+    session.say(&json!({"name": "sim", "nonce": "94ab", "seq": 2, "fields": {"_x_seq": 1}}));
+    session.say(&json!({"name": "sim", "nonce": "94ab", "seq": 2, "tag": "\u{1}", "fields": {}}));
+    session.say(&json!({"name": "other", "seq": 4}));
+    session.say(&json!({"flush": true}));
+    assert_eq!(session.answer(), json!({"durable": 4, "refused": 7}));
+    session.say(&json!({"name": "other", "seq": 5}));
+    session.say(&json!({"close": true}));
+    let (status, said) = session.end();
+    assert_eq!(status, Some(1), "{said}");
+    for fragment in [
+        "line 6: no JSON",
+        "line 8: missing field `seq`",
+        "`a`: an array",
+        "_x_seq",
+        "7 lines not recorded",
+        "new run other@",
+    ] {
+        assert!(said.contains(fragment), "no `{fragment}` in\n{said}");
+    }
+    let runs = root.json(&["nodes"]);
+    assert_eq!((&runs[0]["name"], &runs[0]["nodes"]), (&json!("other"), &json!(2)), "one nonce for one name");
+    assert_eq!(runs[0]["nonce"].as_str().expect("a nonce").len(), 16);
+}
+
+#[test]
+fn a_tail_shows_what_a_running_writer_records_and_ends_with_the_run() {
+    let root = Root::new(program());
+    let store = ObjectStore::open(&root.path(), StoreOptions::default()).expect("a root");
+    for seq in 0..20_u32 {
+        store
+            .value(&node("sim", seq.into()), &[("loss", Scalar::Float(f64::from(20 - seq)))])
+            .expect("a record");
+    }
+    store.flush().expect("a flush");
+    let once = root.run(&["tail", "sim", "--once", "--nodes", "2"]);
+    assert_eq!((once.status, once.out.as_str()), (Some(0), "    18  loss 2\n    19  loss 1\n"), "{once}");
+
+    let mut command = root.command(["tail", "sim", "--nodes", "1", "--format", "jsonl"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let mut next =
+        || -> Value { serde_json::from_str(&lines.next().expect("a line").expect("text")).expect("JSON") };
+    assert_eq!((&next()["seq"], 1), (&json!(19), 1));
+    // Not flushed: it comes from the journal. And what is said of an old node comes too.
+    store.value(&node("sim", 20), &[("loss", 0.5.into())]).expect("a record");
+    let line = next();
+    assert_eq!((&line["seq"], &line["loss"]), (&json!(20), &json!(0.5)));
+    store.value(&node("sim", 3), &[("eval", "late".into())]).expect("a record");
+    let line = next();
+    assert_eq!((&line["seq"], &line["eval"], &line["loss"]), (&json!(3), &json!("late"), &Value::Null));
+    store.finish(&node("sim", 20)).expect("a record");
+    let ended = child.wait_with_output().expect("its end");
+    assert!(ended.status.success() && String::from_utf8_lossy(&ended.stderr).contains("finished"));
+    store.close().expect("closed");
+}
