@@ -1,27 +1,10 @@
-//! The section `plotting`, and the names of what a study can show.
+//! The section `plotting`, and what metrics and plots need as a target.
 
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, Faults, json};
+use super::fault::Faults;
 use super::inference::Target;
 use super::section::{Check, Section};
-
-/// The metrics of the study, in the order of its reference.
-pub const METRICS: &[&str] = &[
-    "classification",
-    "bias",
-    "coverage",
-    "width",
-    "resolution",
-    "posterior",
-    "exact_reference",
-    "pairwise",
-    "reweighting",
-    "normalization",
-];
-
-/// The plots of the study.
-pub const PLOTS: &[&str] = &["training", "prior", "inference", "pairwise", "reweighting", "showcase"];
 
 /// How figures are drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,39 +62,13 @@ pub fn check_targets(targets: &[Target], metrics: &[String], plots: &[String]) -
     Err(Faults::one("inference.targets", targets, allowed))
 }
 
-/// Refuses a list of names (`metrics`, `plots`) with one that is not known or comes twice.
-///
-/// # Errors
-///
-/// [`Faults`] with each of them.
-pub fn check_names(path: &str, names: &[String], known: &[&str]) -> Result<(), Faults> {
-    let mut faults = Vec::new();
-    for (index, name) in names.iter().enumerate() {
-        let allowed = if !known.contains(&name.as_str()) {
-            format!("one of {}", known.join(", "))
-        } else if names[..index].contains(name) {
-            "each name once".to_owned()
-        } else {
-            continue;
-        };
-        faults.push(Fault { path: format!("{path}[{index}]"), value: json(name), allowed });
-    }
-    Faults::none_of(faults)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::fault::json;
 
     fn names(of: &[&str]) -> Vec<String> {
         of.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    #[test]
-    fn gaussian_1_names_that_are_unknown_or_come_twice_are_told() {
-        assert!(check_names("metrics", &names(METRICS), METRICS).is_ok());
-        let faults = check_names("plots", &names(&["prior", "sky", "prior"]), PLOTS).unwrap_err().to_string();
-        assert!(faults.contains("`plots[1]` is \"sky\"") && faults.contains("`plots[2]`"), "{faults}");
     }
 
     #[test]
@@ -121,7 +78,7 @@ mod tests {
             check_targets(&exact, &names(&["bias", "pairwise"]), &names(&["inference"])).unwrap_err();
         assert!(faults.to_string().contains("bias, inference need"), "{faults}");
         assert!(check_targets(&exact, &names(&["pairwise", "posterior"]), &names(&["prior"])).is_ok());
-        assert!(check_targets(&[Target::Ratio], &names(METRICS), &names(PLOTS)).is_ok());
+        assert!(check_targets(&[Target::Ratio], &names(&["bias"]), &names(&["inference"])).is_ok());
     }
 
     #[test]

@@ -10,7 +10,6 @@ use waycairn_gaussian::{Candidates, ExactScores, Prior, Problem, Summary, Truths
 
 use super::axis::Axis;
 use super::bitmap::{png, tree};
-use super::cohort::{self, CohortSeries};
 use super::figure::{Figure, Figures, Format};
 use super::inference::{Estimates, Retained};
 use super::layers::{BLACK, Stroke, VERMILION, area, line};
@@ -156,26 +155,6 @@ fn shares(count: usize, bend: f64) -> Vec<f64> {
     (0..count).map(|_| uniform(&mut rng).powf(bend)).collect()
 }
 
-fn members() -> Vec<String> {
-    ["uniform", "normal", "exponential", "grid"].map(str::to_owned).to_vec()
-}
-
-fn cohort() -> String {
-    let one = CohortSeries {
-        label: "68 % level",
-        values: &[Some(0.67), Some(0.64), Some(0.70), None],
-        errors: &[Some(0.015), Some(0.015), Some(0.015), None],
-        ideal: Some(0.68),
-    };
-    let two = CohortSeries {
-        label: "95 % level",
-        values: &[Some(0.94), Some(0.93), Some(0.955), Some(0.95)],
-        errors: &[Some(0.007); 4],
-        ideal: Some(0.95),
-    };
-    cohort::draw(&members(), "coverage of the joint set", &[one, two]).unwrap()
-}
-
 /// Every kind of figure, with labels that its SVG has.
 fn everything() -> Vec<(String, String, Vec<&'static str>)> {
     let mut all = Vec::new();
@@ -248,16 +227,6 @@ fn everything() -> Vec<(String, String, Vec<&'static str>)> {
     let labels = &["credibility level", "expected coverage", "holds an ideal curve"];
     add("tarp", tarp::draw(&shares(500, 1.0), &shares(500, 0.98), 0.95).unwrap(), labels);
     add("tarp-bent", tarp::draw(&shares(500, 1.6), &shares(500, 0.98), 0.95).unwrap(), labels);
-    add(
-        "cohort",
-        vec![("coverage".to_owned(), cohort())],
-        &["exponential", "95 % level", "coverage of the joint set"],
-    );
-    let names: Vec<String> = (0..12).map(|index| format!("exponential steep.{index}")).collect();
-    let values: Vec<Option<f64>> = (0..12).map(|index| Some(f64::from(index))).collect();
-    let series = CohortSeries { label: "bias", values: &values, errors: &[None; 12], ideal: Some(0.0) };
-    let long = cohort::draw(&names, "mean signed error", &[series]).unwrap();
-    add("cohort-long", vec![("bias".to_owned(), long)], &["exponential steep.11"]);
     all
 }
 
@@ -363,7 +332,7 @@ fn pixels_are_those_of_the_shapes() {
 
 #[test]
 fn a_resolution_that_no_memory_holds_is_refused_with_its_setting() {
-    let svg = cohort();
+    let (_, svg) = training::draw(&history(1)).unwrap().remove(0);
     for dpi in [50_000, u64::MAX] {
         let error = png(&svg, dpi).unwrap_err().to_string();
         assert!(error.contains("lower `plotting.dpi`"), "{error}");
@@ -414,10 +383,6 @@ fn what_is_empty_or_not_finite_is_an_error_that_says_so() {
 
     let (problem, prior) = study("uniform", 1, &["mean:0"]);
     refused(prior::draw(&problem, &prior, &[], 10), "plotting.prior_points");
-    let none =
-        CohortSeries { label: "bias", values: &[None, Some(f64::NAN)], errors: &[None; 2], ideal: None };
-    refused(cohort::draw(&members()[..2], "bias", std::slice::from_ref(&none)), "no member");
-    refused(cohort::draw(&members(), "bias", &[none]), "expected");
 }
 
 #[test]
