@@ -105,8 +105,8 @@ mod tests {
         each::<ShowcaseSettings>(serde_json::json!({"source_fraction": -0.1, "samples": 0}), 2);
         each::<VerificationSettings>(serde_json::json!({"pairs": 0, "pair_design": "odd", "sead": 1}), 3);
         each::<CalibrationSettings>(
-            serde_json::json!({"cases": 0, "band_probability": 1.0, "levels": []}),
-            3,
+            serde_json::json!({"cases": 0, "candidate_count": 65_537, "band_probability": 1.0, "levels": []}),
+            4,
         );
         let odd = serde_json::json!({
             "levels": [0.68, 0.68], "targets": [], "observations": 0, "truth_margin_fraction": 0.6, "retain": "all",
