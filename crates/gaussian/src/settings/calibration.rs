@@ -54,10 +54,14 @@ impl Section for CalibrationSettings {
 
     fn check(&self, check: &mut Check) {
         check.field("candidate_count", (1..=MAX_SOBOL_POINTS).contains(&self.candidate_count));
-        check.field("band_probability", self.band_probability > 0.0 && self.band_probability < 1.0);
+        check.number(
+            "band_probability",
+            self.band_probability,
+            self.band_probability > 0.0 && self.band_probability < 1.0,
+        );
         let level = |level: &f64| *level > 0.0 && *level <= 1.0;
         let levels = !self.levels.is_empty() && self.levels.iter().all(level) && distinct(&self.levels);
-        check.field("levels", levels);
+        check.numbers("levels", &self.levels, levels);
     }
 }
 

@@ -114,4 +114,33 @@ mod tests {
         });
         each::<InferenceSettings>(odd, 7);
     }
+
+    #[test]
+    fn gaussian_1_a_number_that_is_none_is_told_as_it_is() {
+        // It was told as null, which no settings file has.
+        use crate::settings::{CalibrationSettings, InferenceSettings, ShowcaseSettings};
+        let inference = InferenceSettings {
+            truth_margin_fraction: f64::NAN,
+            levels: vec![0.5, f64::NAN],
+            ..Default::default()
+        };
+        let faults = inference.validate().unwrap_err().to_string();
+        let margin = "`inference.truth_margin_fraction` is NaN; allowed is a number of 0 to 0.5";
+        assert!(
+            faults.contains(margin) && faults.contains("`inference.levels` is [0.5,NaN]; allowed"),
+            "{faults}"
+        );
+        let calibration = CalibrationSettings { band_probability: f64::INFINITY, ..Default::default() };
+        let faults = calibration.validate().unwrap_err().to_string();
+        assert_eq!(faults, "`calibration.band_probability` is inf; allowed is a number above 0 and below 1");
+        let showcase = ShowcaseSettings { source_fraction: f64::NEG_INFINITY, ..Default::default() };
+        assert!(showcase.validate().unwrap_err().to_string().contains("`showcase.source_fraction` is -inf;"));
+        // As JSON has it.
+        let faults =
+            CalibrationSettings::read(&serde_json::json!({"levels": [null]})).unwrap_err().to_string();
+        assert!(
+            faults.starts_with("`calibration.levels` is [NaN or infinite]; allowed is a list"),
+            "{faults}"
+        );
+    }
 }

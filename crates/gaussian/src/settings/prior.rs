@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::fault::{Fault, Faults};
+use super::fault::{Fault, Faults, given as told};
 
 /// A family of distributions over one coordinate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,7 +84,7 @@ impl PriorDefinitions {
                 }
                 Err(error) => faults.push(Fault {
                     path: format!("priors.{name}"),
-                    value: definition.clone(),
+                    value: told(definition),
                     allowed: format!(
                         "{{ family = F, by_parameter = {{ \"mean:0\" = F }} }} with F one of {} ({error})",
                         Family::NAMES

@@ -302,6 +302,18 @@ fn gaussian_case_29_a_refusal_names_setting_and_value() {
 }
 
 #[test]
+fn a_number_that_is_none_is_told_before_a_study_is_planned() {
+    // As a settings file comes that has `nan` there; it was told as null.
+    for (section, path) in [
+        (json!({"inference": {"truth_margin_fraction": f64::NAN}}), "`inference.truth_margin_fraction`"),
+        (json!({"calibration": {"levels": [0.5, f64::NAN]}}), "`calibration.levels[1]`"),
+    ] {
+        let error = crate::kit::library().resolve_settings(&section).unwrap_err().to_string();
+        assert!(error.contains(path) && error.contains("must be a number, not NaN or infinite"), "{error}");
+    }
+}
+
+#[test]
 fn a_metric_or_plot_of_the_ratio_is_refused_while_the_study_is_planned() {
     let exact = |metrics: &[&str], plots: &[&str]| {
         let study = Study::smoke(1, &["mean:*"], "uniform").wanting(metrics, plots);
