@@ -36,9 +36,9 @@
 //!   gathering. Two fifths of a step went into moments below the normal floats before these were made zero: updates took 97 us in
 //!   the first epoch and 340 us in the last. That is why the medians of both epochs are printed.
 //! - The study, one thread: 397 s, of which ensemble scores 157 s (4.8 million evaluations a second), the scores of the
-//!   calibration 209 s (as many evaluations), the four trainings 9.5 s, summaries 6.5 s, metrics, plots and records 7.8 s. At
-//!   most 209 MiB are held, the mapped scores of a member (128 MiB) among them. What is planned is what was evaluated, and the bytes to the
-//!   headers of files.
+//!   calibration 209 s (as many evaluations: with the 2,048 candidates of the default it is an eighth), the four trainings 9.5 s,
+//!   summaries 6.5 s, metrics, plots and records 7.8 s. At most 209 MiB are held, the mapped scores of a member (128 MiB) among
+//!   them. What is planned is what was evaluated, and the bytes to the headers of files.
 
 use std::collections::BTreeMap;
 use std::fs;

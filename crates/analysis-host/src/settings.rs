@@ -143,7 +143,8 @@ fn kind(value: &Value) -> &'static str {
 
 fn described(value: &Value) -> String {
     match value {
-        Value::Null => "null".to_owned(),
+        // A settings file has no null, and a NaN or an infinity of one has become null in JSON.
+        Value::Null => "NaN or infinite (null in JSON)".to_owned(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::String(text) if text.len() <= 40 => format!("the text {value}"),
         other => kind(other).to_owned(),
@@ -235,6 +236,10 @@ mod tests {
         assert_eq!(
             refused(json!({"n": 1}), json!({"n": 1.5})),
             "setting `n` of analysis `a` must be an integer, not 1.5"
+        );
+        assert_eq!(
+            refused(json!({"f": 1.0}), json!({"f": f64::NAN})),
+            "setting `f` of analysis `a` must be a number, not NaN or infinite (null in JSON)"
         );
         assert_eq!(
             refused(json!({"f": 1.0}), json!({"f": "high"})),

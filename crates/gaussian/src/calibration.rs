@@ -48,6 +48,9 @@ pub struct EcdfDifference {
     pub lower: Vec<f64>,
     /// The largest value inside of the band.
     pub upper: Vec<f64>,
+    /// The difference of the largest size over all of \[0, 1\], with its sign: Kolmogorov's. The curve jumps at each share, and
+    /// is furthest from 0 at a jump or just before one, between the points of `at`; the band and `inside` are of these alone.
+    pub largest: f64,
     /// The probability with which a uniform sample stays inside at all points.
     pub probability: f64,
     /// Whether the curve does.
@@ -77,11 +80,25 @@ impl EcdfDifference {
             difference: counts.iter().zip(&at).map(|(count, z)| relative(*count, z)).collect(),
             lower: band.limits.iter().zip(&at).map(|((low, _), z)| relative(*low, z)).collect(),
             upper: band.limits.iter().zip(&at).map(|((_, high), z)| relative(*high, z)).collect(),
+            largest: largest(&sorted),
             probability: band.probability,
             at,
             inside,
         })
     }
+}
+
+/// The largest difference of sorted shares: above 0 at one of them, below 0 where all before it are counted. Of two of one
+/// size the one above 0.
+fn largest(sorted: &[f64]) -> f64 {
+    let count = sorted.len() as f64;
+    let jumps = sorted.iter().enumerate().map(|(before, share)| {
+        let (at, just_before) = ((before + 1) as f64 / count - share, before as f64 / count - share);
+        (at, just_before)
+    });
+    let (above, below) =
+        jumps.fold((0.0_f64, 0.0_f64), |(above, below), (at, before)| (above.max(at), below.min(before)));
+    if above >= -below { above } else { below }
 }
 
 /// Limits of the counts of a uniform sample at rising points.
@@ -270,6 +287,24 @@ mod tests {
         assert!(uniform.lower.iter().zip(&uniform.upper).all(|(low, high)| *low < 0.0 && *high > 0.0));
         assert!(!evenly(&|u| u * u).inside, "biased");
         assert!(!evenly(&|u| 0.5 + 0.4 * (u - 0.5)).inside, "too wide");
+    }
+
+    #[test]
+    fn the_largest_difference_is_at_a_jump_or_just_before_one() {
+        // At 1/4, 1/2 and 3/4 these are 1/2 at most: what the points see of a jump that lies between them.
+        let high = EcdfDifference::new(&[0.3; 4], 0.9).unwrap();
+        assert!(high.difference.iter().all(|difference| difference.abs() <= 0.5));
+        assert!((high.largest - 0.7).abs() < 1e-12, "{}", high.largest);
+        let low = EcdfDifference::new(&[0.6, 0.6, 0.6, 0.9], 0.9).unwrap();
+        assert!((low.largest + 0.6).abs() < 1e-12, "{}", low.largest);
+        assert_eq!(EcdfDifference::new(&[0.5], 0.9).unwrap().largest, 0.5);
+        assert_eq!(EcdfDifference::new(&[1.0; 3], 0.9).unwrap().largest, -1.0);
+        // Never less than at any point, and more than that by one jump of many at most.
+        let mut rng = stream(0, "largest", None);
+        let shares: Vec<f64> = (0..300).map(|_| uniform(&mut rng).powi(2)).collect();
+        let curve = EcdfDifference::new(&shares, 0.9).unwrap();
+        let seen = curve.difference.iter().copied().fold(0.0, |most: f64, found| most.max(found.abs()));
+        assert!(curve.largest.abs() >= seen && curve.largest.abs() < seen + 0.02, "{seen} {}", curve.largest);
     }
 
     #[test]

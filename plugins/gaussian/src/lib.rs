@@ -77,8 +77,8 @@ pub use metrics::{
     ReweightingMetric, SimulationBasedCalibration, Tarp, WidthMetric,
 };
 pub use plots::{
-    CohortSeries, InferencePlot, ObservationHistogramPlot, PairwisePlot, PriorPlot, ReweightingPlot,
-    ShowcasePlot, SimulationBasedCalibrationPlot, TarpPlot, TrainingPlot, cohort_figure,
+    InferencePlot, ObservationHistogramPlot, PairwisePlot, PriorPlot, ReweightingPlot, ShowcasePlot,
+    SimulationBasedCalibrationPlot, TarpPlot, TrainingPlot,
 };
 pub use products::{
     CalibrationObservations, CalibrationScores, CandidatesProduct, EnsembleScores, Inference,

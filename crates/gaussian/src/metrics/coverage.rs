@@ -18,7 +18,9 @@ pub struct Coverage {
     pub projected_per_axis: Vec<Vec<f64>>,
     /// For each level, the share of cases whose truth lies in the joint set.
     pub joint_density: Vec<f64>,
-    /// The binomial standard error of each share in `joint_density`, were it the level and the cases independent.
+    /// The binomial standard error of each share in `joint_density`: of the share and not of the level, as simulation studies
+    /// give it (Morris, White and Crowther 2019), so that shares of two networks can be compared that are both far from the
+    /// level. Where all cases or none are inside it is that of a share half a case away, and not 0.
     pub joint_density_standard_error: Vec<f64>,
     /// How many cases there are.
     pub cases: usize,
@@ -31,7 +33,8 @@ pub struct Coverage {
 const INTERPRETATION: &str = "coverage of the true parameter by highest-density sets, over a design of truths and not over \
 draws of the prior: a set of level q of an exact posterior holds q of the prior's draws, and of a design only nearly. \
 projected_* ask whether the truth lies between the bounds of the joint set on each axis, which is wider than the set; \
-joint_density asks whether the density at the truth is at least that of the set's edge.";
+joint_density asks whether the density at the truth is at least that of the set's edge; its standard error is binomial, at \
+the share that was found.";
 
 impl Coverage {
     /// Measures estimates.
@@ -50,7 +53,12 @@ impl Coverage {
             });
         let per_axis = column_means(inside, levels * p);
         let projected_per_axis: Vec<Vec<f64>> = per_axis.chunks_exact(p).map(<[f64]>::to_vec).collect();
-        let error = |level: &f64| libm::sqrt(level * (1.0 - level) / cases as f64);
+        let joint_density = column_means(summaries.joint_contains_truth.iter().copied(), levels);
+        let error = |share: &f64| {
+            let half = 0.5 / cases as f64;
+            let share = share.clamp(half, 1.0 - half);
+            libm::sqrt(share * (1.0 - share) / cases as f64)
+        };
         let truths: BTreeSet<Vec<u32>> = estimates
             .truth
             .chunks_exact(p)
@@ -63,8 +71,8 @@ impl Coverage {
                 .map(|axes| axes.iter().sum::<f64>() / p as f64)
                 .collect(),
             projected_per_axis,
-            joint_density: column_means(summaries.joint_contains_truth.iter().copied(), levels),
-            joint_density_standard_error: estimates.levels.iter().map(error).collect(),
+            joint_density_standard_error: joint_density.iter().map(error).collect(),
+            joint_density,
             cases,
             unique_truths: truths.len(),
             interpretation: INTERPRETATION.to_owned(),
@@ -127,7 +135,11 @@ mod tests {
         assert_eq!(coverage.projected_mean, [0.5, 0.75]);
         assert_eq!(coverage.joint_density, [0.5, 1.0]);
         assert_eq!((coverage.cases, coverage.unique_truths), (2, 2));
-        assert!((coverage.joint_density_standard_error[0] - (0.68_f64 * 0.32 / 2.0).sqrt()).abs() < 1e-12);
+        // Of the share 1/2; of 2 of 2 as of 1.5, where it were 0, and no network is that sure after two cases.
+        let errors = [(0.25_f64 / 2.0).sqrt(), (0.75_f64 * 0.25 / 2.0).sqrt()];
+        for (found, expected) in coverage.joint_density_standard_error.iter().zip(errors) {
+            assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
+        }
         let width = Width::new(&estimates).unwrap();
         assert_eq!(width.per_axis, [[1.0, 1.5], [3.5, 4.0]]);
         assert_eq!(width.mean, [1.25, 3.75]);

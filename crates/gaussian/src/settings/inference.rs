@@ -133,11 +133,15 @@ impl Section for InferenceSettings {
     ];
 
     fn check(&self, check: &mut Check) {
-        check.field("truth_margin_fraction", (0.0..=0.5).contains(&self.truth_margin_fraction));
+        check.number(
+            "truth_margin_fraction",
+            self.truth_margin_fraction,
+            (0.0..=0.5).contains(&self.truth_margin_fraction),
+        );
         check.field("candidate_points_per_axis", self.candidate_points_per_axis >= 2);
         let level = |level: &f64| *level > 0.0 && *level <= 1.0;
         let levels = !self.levels.is_empty() && self.levels.iter().all(level) && distinct(&self.levels);
-        check.field("levels", levels);
+        check.numbers("levels", &self.levels, levels);
         check.field("targets", !self.targets.is_empty() && distinct(&self.targets));
     }
 }

@@ -1,27 +1,10 @@
-//! The section `plotting`, and the names of what a study can show.
+//! The section `plotting`, and what metrics and plots need as a target.
 
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, Faults, json};
+use super::fault::Faults;
 use super::inference::Target;
 use super::section::{Check, Section};
-
-/// The metrics of the study, in the order of its reference.
-pub const METRICS: &[&str] = &[
-    "classification",
-    "bias",
-    "coverage",
-    "width",
-    "resolution",
-    "posterior",
-    "exact_reference",
-    "pairwise",
-    "reweighting",
-    "normalization",
-];
-
-/// The plots of the study.
-pub const PLOTS: &[&str] = &["training", "prior", "inference", "pairwise", "reweighting", "showcase"];
 
 /// How figures are drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,39 +62,13 @@ pub fn check_targets(targets: &[Target], metrics: &[String], plots: &[String]) -
     Err(Faults::one("inference.targets", targets, allowed))
 }
 
-/// Refuses a list of names (`metrics`, `plots`) with one that is not known or comes twice.
-///
-/// # Errors
-///
-/// [`Faults`] with each of them.
-pub fn check_names(path: &str, names: &[String], known: &[&str]) -> Result<(), Faults> {
-    let mut faults = Vec::new();
-    for (index, name) in names.iter().enumerate() {
-        let allowed = if !known.contains(&name.as_str()) {
-            format!("one of {}", known.join(", "))
-        } else if names[..index].contains(name) {
-            "each name once".to_owned()
-        } else {
-            continue;
-        };
-        faults.push(Fault { path: format!("{path}[{index}]"), value: json(name), allowed });
-    }
-    Faults::none_of(faults)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::fault::json;
 
     fn names(of: &[&str]) -> Vec<String> {
         of.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    #[test]
-    fn gaussian_1_names_that_are_unknown_or_come_twice_are_told() {
-        assert!(check_names("metrics", &names(METRICS), METRICS).is_ok());
-        let faults = check_names("plots", &names(&["prior", "sky", "prior"]), PLOTS).unwrap_err().to_string();
-        assert!(faults.contains("`plots[1]` is \"sky\"") && faults.contains("`plots[2]`"), "{faults}");
     }
 
     #[test]
@@ -121,7 +78,7 @@ mod tests {
             check_targets(&exact, &names(&["bias", "pairwise"]), &names(&["inference"])).unwrap_err();
         assert!(faults.to_string().contains("bias, inference need"), "{faults}");
         assert!(check_targets(&exact, &names(&["pairwise", "posterior"]), &names(&["prior"])).is_ok());
-        assert!(check_targets(&[Target::Ratio], &names(METRICS), &names(PLOTS)).is_ok());
+        assert!(check_targets(&[Target::Ratio], &names(&["bias"]), &names(&["inference"])).is_ok());
     }
 
     #[test]
@@ -148,13 +105,42 @@ mod tests {
         each::<ShowcaseSettings>(serde_json::json!({"source_fraction": -0.1, "samples": 0}), 2);
         each::<VerificationSettings>(serde_json::json!({"pairs": 0, "pair_design": "odd", "sead": 1}), 3);
         each::<CalibrationSettings>(
-            serde_json::json!({"cases": 0, "band_probability": 1.0, "levels": []}),
-            3,
+            serde_json::json!({"cases": 0, "candidate_count": 65_537, "band_probability": 1.0, "levels": []}),
+            4,
         );
         let odd = serde_json::json!({
             "levels": [0.68, 0.68], "targets": [], "observations": 0, "truth_margin_fraction": 0.6, "retain": "all",
             "candidate_points_per_axis": 1, "native_grid_prior": 1,
         });
         each::<InferenceSettings>(odd, 7);
+    }
+
+    #[test]
+    fn gaussian_1_a_number_that_is_none_is_told_as_it_is() {
+        // It was told as null, which no settings file has.
+        use crate::settings::{CalibrationSettings, InferenceSettings, ShowcaseSettings};
+        let inference = InferenceSettings {
+            truth_margin_fraction: f64::NAN,
+            levels: vec![0.5, f64::NAN],
+            ..Default::default()
+        };
+        let faults = inference.validate().unwrap_err().to_string();
+        let margin = "`inference.truth_margin_fraction` is NaN; allowed is a number of 0 to 0.5";
+        assert!(
+            faults.contains(margin) && faults.contains("`inference.levels` is [0.5,NaN]; allowed"),
+            "{faults}"
+        );
+        let calibration = CalibrationSettings { band_probability: f64::INFINITY, ..Default::default() };
+        let faults = calibration.validate().unwrap_err().to_string();
+        assert_eq!(faults, "`calibration.band_probability` is inf; allowed is a number above 0 and below 1");
+        let showcase = ShowcaseSettings { source_fraction: f64::NEG_INFINITY, ..Default::default() };
+        assert!(showcase.validate().unwrap_err().to_string().contains("`showcase.source_fraction` is -inf;"));
+        // As JSON has it.
+        let faults =
+            CalibrationSettings::read(&serde_json::json!({"levels": [null]})).unwrap_err().to_string();
+        assert!(
+            faults.starts_with("`calibration.levels` is [NaN or infinite]; allowed is a list"),
+            "{faults}"
+        );
     }
 }

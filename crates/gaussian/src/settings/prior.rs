@@ -1,11 +1,11 @@
-//! Definitions of priors, and the members of a cohort.
+//! Definitions of priors.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::fault::{Fault, Faults, json};
+use super::fault::{Fault, Faults, given as told};
 
 /// A family of distributions over one coordinate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,7 +84,7 @@ impl PriorDefinitions {
                 }
                 Err(error) => faults.push(Fault {
                     path: format!("priors.{name}"),
-                    value: definition.clone(),
+                    value: told(definition),
                     allowed: format!(
                         "{{ family = F, by_parameter = {{ \"mean:0\" = F }} }} with F one of {} ({error})",
                         Family::NAMES
@@ -102,36 +102,12 @@ impl PriorDefinitions {
     ///
     /// [`Faults`] that name the priors that are there.
     pub fn get(&self, name: &str) -> Result<&PriorDefinition, Faults> {
-        self.0.get(name).ok_or_else(|| Faults::one("cohort.priors", name, self.known()))
+        self.0.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            let allowed = format!("a prior that is defined: {}", names.join(", "));
+            Faults::one("cohort.priors", name, allowed)
+        })
     }
-
-    fn known(&self) -> String {
-        let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
-        format!("a prior that is defined: {}", names.join(", "))
-    }
-}
-
-/// Refuses a cohort without priors, and priors that are not defined or come twice.
-///
-/// # Errors
-///
-/// [`Faults`] with each of them.
-pub fn check_cohort(priors: &[String], definitions: &PriorDefinitions) -> Result<(), Faults> {
-    if priors.is_empty() {
-        return Err(Faults::one("cohort.priors", priors, "a list of at least one prior"));
-    }
-    let mut faults = Vec::new();
-    for (index, name) in priors.iter().enumerate() {
-        let allowed = if !definitions.0.contains_key(name) {
-            definitions.known()
-        } else if priors[..index].contains(name) {
-            "each prior once".to_owned()
-        } else {
-            continue;
-        };
-        faults.push(Fault { path: format!("cohort.priors[{index}]"), value: json(name), allowed });
-    }
-    Faults::none_of(faults)
 }
 
 #[cfg(test)]
@@ -161,10 +137,5 @@ mod tests {
                 .unwrap_err();
         assert_eq!(faults.iter().count(), 3);
         assert!(faults.to_string().contains("`priors.a`") && faults.to_string().contains("exponential"));
-        let cohort = ["uniform", "flat", "uniform"].map(str::to_owned);
-        let faults = check_cohort(&cohort, &PriorDefinitions::default()).unwrap_err().to_string();
-        assert!(faults.contains("cohort.priors[1]") && faults.contains("each prior once"), "{faults}");
-        assert!(check_cohort(&[], &PriorDefinitions::default()).is_err());
-        assert!(check_cohort(&cohort[..1], &PriorDefinitions::default()).is_ok());
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::fault::{Fault, Faults, json, number};
+use super::fault::{Fault, Faults, given as told, json, number};
 use super::section::{Check, Section};
 use crate::problem::{Kind, ParameterName};
 
@@ -95,8 +95,8 @@ impl Section for ProblemSettings {
     fn check(&self, check: &mut Check) {
         check.field("dimension", (1..=MAX_DIMENSION).contains(&self.dimension));
         check.field("infer", !self.infer.is_empty());
-        check.field("fixed_mean", self.fixed_mean.is_finite());
-        check.field("fixed_std", self.fixed_std.is_finite() && self.fixed_std > 0.0);
+        check.number("fixed_mean", self.fixed_mean, self.fixed_mean.is_finite());
+        check.number("fixed_std", self.fixed_std, self.fixed_std.is_finite() && self.fixed_std > 0.0);
         let inferred: BTreeSet<ParameterName> = match self.expand() {
             Ok(names) => names.into_iter().collect(),
             Err(wrong) => {
@@ -122,7 +122,9 @@ impl Section for ProblemSettings {
         }
         for (text, options) in &self.overrides {
             if let Err(allowed) = self.name(text) {
-                check.below(&format!("overrides.{text}"), json(options), false, &allowed);
+                let options =
+                    options.iter().map(|(option, value)| (option.clone(), number(*value))).collect();
+                check.below(&format!("overrides.{text}"), Value::Object(options), false, &allowed);
             }
             for (option, value) in options {
                 let fine = Options::NAMES.contains(&option.as_str());
@@ -284,7 +286,7 @@ impl Section for ParametersSettings {
         };
         let (mut section, mut faults) = (Self::default(), Vec::new());
         let mut fault = |path: String, value: &Value, allowed: String| {
-            faults.push(Fault { path: format!("{}.{path}", Self::PATH), value: value.clone(), allowed });
+            faults.push(Fault { path: format!("{}.{path}", Self::PATH), value: told(value), allowed });
         };
         for (kind, given) in kinds {
             let options = match kind.as_str() {

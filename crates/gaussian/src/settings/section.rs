@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::fault::{Fault, Faults, json};
+use super::fault::{Fault, Faults, given as told, json, number};
 
 /// What is allowed of a count. A field that says so is checked by that.
 pub(crate) const POSITIVE: &str = "a whole number of at least 1";
@@ -58,7 +58,7 @@ pub trait Section: Default + Serialize + DeserializeOwned {
             let Some((_, allowed)) = known else {
                 let names: Vec<&str> = Self::FIELDS.iter().map(|(name, _)| *name).collect();
                 let allowed = format!("no such name: the names here are {}", names.join(", "));
-                faults.push(Fault { path, value: value.clone(), allowed });
+                faults.push(Fault { path, value: told(value), allowed });
                 continue;
             };
             // Alone over the defaults, so that one mistake hides no other.
@@ -66,7 +66,7 @@ pub trait Section: Default + Serialize + DeserializeOwned {
             alone[name.as_str()] = value.clone();
             match Self::deserialize(alone) {
                 Ok(_) => whole[name.as_str()] = value.clone(),
-                Err(_) => faults.push(Fault { path, value: value.clone(), allowed: (*allowed).to_owned() }),
+                Err(_) => faults.push(Fault { path, value: told(value), allowed: (*allowed).to_owned() }),
             }
         }
         let section: Self = Self::deserialize(whole)
@@ -100,16 +100,23 @@ impl Check {
 
     /// Says whether a field holds what is allowed.
     pub(crate) fn field(&mut self, name: &str, fine: bool) {
-        if !fine {
-            let allowed =
-                self.fields.iter().find(|(field, _)| *field == name).map_or("", |(_, allowed)| *allowed);
-            let value = self.section[name].clone();
-            self.faults.push(Fault {
-                path: format!("{}.{name}", self.path),
-                value,
-                allowed: allowed.to_owned(),
-            });
-        }
+        self.value(name, self.section[name].clone(), fine);
+    }
+
+    /// The same of a field that is a number, which may be NaN or infinite.
+    pub(crate) fn number(&mut self, name: &str, value: f64, fine: bool) {
+        self.value(name, number(value), fine);
+    }
+
+    /// The same of a field that is a list of numbers.
+    pub(crate) fn numbers(&mut self, name: &str, values: &[f64], fine: bool) {
+        self.value(name, values.iter().copied().map(number).collect(), fine);
+    }
+
+    fn value(&mut self, name: &str, value: Value, fine: bool) {
+        let allowed =
+            self.fields.iter().find(|(field, _)| *field == name).map_or("", |(_, allowed)| *allowed);
+        self.below(name, value, fine, allowed);
     }
 
     /// Says whether a value below a field is allowed, and what would be.

@@ -34,8 +34,8 @@ impl Section for ShowcaseSettings {
     ];
 
     fn check(&self, check: &mut Check) {
-        check.field("source_fraction", (0.0..=1.0).contains(&self.source_fraction));
-        check.field("target_fraction", (0.0..=1.0).contains(&self.target_fraction));
+        check.number("source_fraction", self.source_fraction, (0.0..=1.0).contains(&self.source_fraction));
+        check.number("target_fraction", self.target_fraction, (0.0..=1.0).contains(&self.target_fraction));
         check.field("bins", (1..=1_000_000).contains(&self.bins));
     }
 }

@@ -15,8 +15,6 @@ pub(crate) struct Axis {
     pub(crate) high: f64,
     /// Ticks at whole numbers alone.
     whole: bool,
-    /// At 0, 1, 2, ...: a name each, in place of numbers.
-    pub(crate) names: Vec<String>,
     pub(crate) ticks: Vec<f64>,
 }
 
@@ -24,8 +22,7 @@ impl Axis {
     /// An axis between two values. Where they are equal it is made wide enough to be one.
     pub(crate) fn new(label: impl Into<String>, low: f64, high: f64) -> Self {
         let air = if low < high { 0.0 } else { (low.abs() * 0.05).max(0.5) };
-        let (names, ticks) = (Vec::new(), Vec::new());
-        Self { label: label.into(), low: low - air, high: high + air, whole: false, names, ticks }
+        Self { label: label.into(), low: low - air, high: high + air, whole: false, ticks: Vec::new() }
     }
 
     /// An axis that holds all values, with air at both ends.
@@ -48,19 +45,10 @@ impl Axis {
         Self { whole: true, ..Self::new(label, 1.0 - air, count + air) }
     }
 
-    /// An axis with a name at each of 0, 1, 2, ...
-    pub(crate) fn names(label: impl Into<String>, names: Vec<String>) -> Self {
-        let high = names.len().max(1) as f64 - 0.5;
-        Self { names, ..Self::new(label, -0.5, high) }
-    }
-
     /// With at most `most` ticks, where `plotters` places them.
     pub(crate) fn ticked(&self, most: usize) -> Self {
         let mut ticks = self.numbers().key_points(BoldPoints(most));
         ticks.retain(|tick| !self.whole || (tick - tick.round()).abs() < 1e-9);
-        if !self.names.is_empty() {
-            ticks = (0..self.names.len()).map(|index| index as f64).collect();
-        }
         Self { ticks, ..self.clone() }
     }
 
@@ -100,11 +88,8 @@ impl Ranged for Axis {
 }
 
 impl ValueFormatter<f64> for Axis {
-    /// The name that is there, or as many digits as tell all ticks apart.
+    /// As many digits as tell all ticks apart.
     fn format_ext(&self, value: &f64) -> String {
-        if !self.names.is_empty() {
-            return self.names.get(value.round() as usize).cloned().unwrap_or_default();
-        }
         let scale = libm::exp10(f64::from(power(&self.ticks)));
         let whole = |digits: &usize| {
             let mut steps = self.ticks.iter().map(|tick| tick / scale * libm::exp10(*digits as f64));
@@ -146,7 +131,6 @@ mod tests {
         assert_eq!(texts(&small, 4), ["0", "2", "4", "6"]);
         assert_eq!(small.ticked(4).described(), "density (\u{d7} 10\u{207b}\u{2074})");
         assert_eq!(texts(&Axis::counts("", 2), 6), ["1", "2"]);
-        assert_eq!(texts(&Axis::names("", vec!["a".into(), "b".into()]), 9), ["a", "b"]);
         for (low, high) in [(3.0, 3.0), (0.0, 0.0), (-1e300, 1e300), (1e9, 1e9 + 1.0), (1e-9, 2e-9)] {
             let axis = Axis::holding("", [low, high].into_iter());
             let ticks = axis.ticked(6).ticks;

@@ -4,7 +4,7 @@ use plotters::chart::{ChartBuilder, LabelAreaPosition};
 use plotters::element::Text;
 use plotters::prelude::{IntoDrawingArea, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{FontTransform, RGBAColor, RGBColor, TRANSPARENT, TextStyle};
+use plotters::style::{RGBAColor, RGBColor, TextStyle};
 use waycairn_analysis_api::{AnalysisError, Context};
 
 use super::axis::Axis;
@@ -102,14 +102,12 @@ impl Figure {
             Format::Wide => (288.0, 187.2),
             Format::Square => (259.2, 259.2),
         };
-        // As many ticks as stand beside each other; names that do not are turned.
+        // As many ticks as stand beside each other.
         let longest = |axis: &Axis| axis.texts().iter().map(|text| length(text, SMALL)).fold(0.0, f64::max);
         let crowded = |axis: &Axis| (longest(axis) + 8.0) * axis.ticks.len() as f64 > wide;
         let x = (2..8).rev().map(|most| self.x.ticked(most)).find(|axis| !crowded(axis));
         let x = x.unwrap_or_else(|| self.x.ticked(2));
         let y = self.y.ticked(6);
-        let turned = !x.names.is_empty() && crowded(&x);
-        let below = if turned { BELOW + longest(&x) - SMALL } else { BELOW };
         let left = LEFT.max(MARGIN + LABEL + longest(&y) + 4.0 * TICK);
         let shades = self.shades.as_ref().map(|axis| axis.ticked(6));
         let beside = shades.as_ref().map_or(RIGHT, |axis| BAR + longest(axis) + 4.0 * TICK + LABEL + MARGIN);
@@ -118,7 +116,7 @@ impl Figure {
         let note = if self.note.is_empty() { 0.0 } else { LEADING };
         let rows = entries.last().map_or(0.0, |((_, row), ..)| row + LEADING);
         let above = MARGIN + note + rows + 2.0;
-        let high = above + tall + below;
+        let high = above + tall + BELOW;
 
         let mut svg = String::new();
         let (width, height) = (units(full), units(high));
@@ -129,16 +127,16 @@ impl Figure {
             .margin_right(units(beside))
             .margin_left(units(MARGIN))
             .margin_bottom(units(MARGIN))
-            .x_label_area_size(units(below - MARGIN))
+            .x_label_area_size(units(BELOW - MARGIN))
             .y_label_area_size(units(left - MARGIN))
             .build_cartesian_2d(x.clone(), y.clone())?;
         layers(&mut chart)?;
-        axes(&mut chart, &x, &y, turned)?;
+        axes(&mut chart, &x, &y)?;
         if let Some(axis) = shades {
             let unit = Axis::new("", 0.0, 1.0);
             let mut bar = ChartBuilder::on(&root)
                 .margin_top(units(above))
-                .margin_bottom(units(below))
+                .margin_bottom(units(BELOW))
                 .margin_left(units(left + wide + BAR / 2.0))
                 .margin_right(units(MARGIN))
                 .set_label_area_size(LabelAreaPosition::Right, units(beside - BAR - MARGIN))
@@ -146,9 +144,9 @@ impl Figure {
             let edges: Vec<f64> =
                 (0..=SHADES).map(|step| axis.high * f64::from(step) / f64::from(SHADES)).collect();
             cells(&mut bar, [&[0.0, 1.0], &edges], &edges[1..])?;
-            axes(&mut bar, &unit, &axis, false)?;
+            axes(&mut bar, &unit, &axis)?;
         }
-        // What is above the frame, and names that are turned, in points from the lower left.
+        // What is above the frame, in points from the lower left.
         let mut sheet =
             ChartBuilder::on(&root).build_cartesian_2d(Axis::new("", 0.0, full), Axis::new("", 0.0, high))?;
         let size = SMALL.min(SMALL * (full - 2.0 * MARGIN) / length(&self.note, SMALL).max(1.0));
@@ -161,14 +159,6 @@ impl Figure {
             let place = (x + KEY + KEY_GAP, at.1);
             sheet.draw_series([Text::new(label.to_owned(), place, font(SMALL).pos(beginning))])?;
         }
-        if turned {
-            let end =
-                font(SMALL).transform(FontTransform::Rotate270).pos(Pos::new(HPos::Right, VPos::Center));
-            for (tick, name) in x.ticks.iter().zip(&x.names) {
-                let place = (left + wide * (tick - x.low) / (x.high - x.low), below - 2.0 * TICK);
-                sheet.draw_series([Text::new(name.clone(), place, end.clone())])?;
-            }
-        }
         root.present()?;
         drop((chart, sheet, root));
         // The size of a unit.
@@ -178,14 +168,14 @@ impl Figure {
 }
 
 /// Ticks, labels, and the frame: around the data, and above it.
-fn axes(chart: &mut Chart<'_, '_>, x: &Axis, y: &Axis, turned: bool) -> Result<(), AnalysisError> {
+fn axes(chart: &mut Chart<'_, '_>, x: &Axis, y: &Axis) -> Result<(), AnalysisError> {
     let thin = Stroke::new(BLACK, 0.7);
     chart
         .configure_mesh()
         .disable_mesh()
         .axis_style(thin.style())
         .set_all_tick_mark_size(units(TICK))
-        .x_label_style(if turned { font(SMALL).color(&TRANSPARENT) } else { font(SMALL) })
+        .x_label_style(font(SMALL))
         .y_label_style(font(SMALL))
         .axis_desc_style(font(LABEL))
         .x_desc(x.described())

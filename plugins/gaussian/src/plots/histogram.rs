@@ -7,8 +7,8 @@ use super::axis::range;
 pub(crate) struct Bins {
     /// Rising.
     pub(crate) edges: Vec<f64>,
-    /// Whether each bin holds one of few values, and not all between its edges.
-    pub(crate) discrete: bool,
+    /// How many values of a lattice each bin holds; nothing where bins are of what lies between their edges.
+    values: Vec<usize>,
 }
 
 impl Bins {
@@ -18,12 +18,12 @@ impl Bins {
         let (low, high, count) =
             if low < high { (low, high, count.max(1)) } else { (low - 0.5, low + 0.5, 1) };
         let edges = (0..=count).map(|index| low + (high - low) * (index as f64 / count as f64)).collect();
-        Self { edges, discrete: false }
+        Self { edges, values: Vec::new() }
     }
 
-    /// Bins for values, at most `most`. Values of a lattice have a bin each, or whole numbers of them share one: else some bins
-    /// would hold more of them than others, and show a comb that is none of the data's. Bins of other values are of one
-    /// width.
+    /// Bins for values, at most `most`. Values of a lattice have a bin each, or as many share each one, and what is left has
+    /// the last: else bins would hold now more and now fewer, and show a comb that is none of the data's. Bins of other
+    /// values are of one width.
     pub(crate) fn of(values: &[f64], most: usize) -> Option<Self> {
         let (low, high) = range(values.iter().copied())?;
         let most = most.max(1);
@@ -39,7 +39,7 @@ impl Bins {
         Some(Self::even(low, high, count))
     }
 
-    /// Edges between neighbours of a lattice.
+    /// Edges between neighbours of a lattice: a bin is as wide as it holds values.
     fn around(lattice: &[f64], most: usize) -> Self {
         let group = lattice.len().div_ceil(most);
         let step = match lattice {
@@ -47,9 +47,15 @@ impl Bins {
             _ => 1.0,
         };
         let first = lattice.first().copied().unwrap_or_default();
-        let count = lattice.len().div_ceil(group);
-        let edges = (0..=count).map(|index| first + step * ((index * group) as f64 - 0.5)).collect();
-        Self { edges, discrete: group == 1 }
+        let ends = (0..lattice.len()).step_by(group).chain([lattice.len()]);
+        let edges = ends.map(|values| first + step * (values as f64 - 0.5)).collect();
+        let values = lattice.chunks(group).map(<[f64]>::len).collect();
+        Self { edges, values }
+    }
+
+    /// Whether bins hold values of a lattice, and whether some hold more than one.
+    pub(crate) fn lattice(&self) -> Option<bool> {
+        self.values.first().map(|values| *values > 1)
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -69,9 +75,9 @@ impl Bins {
         if !(value >= self.low() && value <= self.high()) {
             return None;
         }
-        // All are of one width; a neighbour, where rounding at an edge was wrong.
-        let share = (value - self.low()) / (self.high() - self.low());
-        let guess = ((share * self.count() as f64) as usize).min(self.count() - 1);
+        // All but the last are of one width; a neighbour, where rounding at an edge was wrong.
+        let width = self.edges[1] - self.edges[0];
+        let guess = (((value - self.low()) / width) as usize).min(self.count() - 1);
         if value < self.edges[guess] {
             return Some(guess.saturating_sub(1));
         }
@@ -89,14 +95,18 @@ impl Bins {
         masses
     }
 
-    /// The same by the width of each bin, so that a histogram of all is an estimate of the density; of discrete bins the
-    /// masses.
+    /// The same by the width of each bin, so that a histogram of all is an estimate of the density.
     pub(crate) fn densities(&self, values: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {
         let masses = self.masses(values);
-        if self.discrete {
-            return masses;
-        }
         masses.into_iter().zip(self.edges.windows(2)).map(|(mass, edge)| mass / (edge[1] - edge[0])).collect()
+    }
+
+    /// The weight that falls into each bin; of a lattice that of a value, the mean where a bin holds several: a last bin that
+    /// holds fewer of them is no lower for that.
+    pub(crate) fn heights(&self, values: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {
+        let mut masses = self.masses(values);
+        masses.iter_mut().zip(&self.values).for_each(|(mass, values)| *mass /= *values as f64);
+        masses
     }
 }
 
@@ -136,15 +146,34 @@ mod tests {
     #[test]
     fn a_lattice_has_a_bin_for_each_value_or_for_as_many() {
         let lattice: Vec<f64> = (0..51).map(|index| f64::from(index as f32 * 0.2)).collect();
+        let each = || lattice.iter().map(|value| (*value, 1.0));
         let bins = Bins::of(&lattice, 100).unwrap();
-        assert!(bins.discrete && bins.count() == 51);
-        assert!(bins.masses(lattice.iter().map(|value| (*value, 1.0))).iter().all(|mass| *mass == 1.0));
+        assert_eq!((bins.lattice(), bins.count()), (Some(false), 51));
+        assert!(bins.masses(each()).iter().all(|mass| *mass == 1.0));
         let bins = Bins::of(&lattice, 30).unwrap();
-        assert!(!bins.discrete && bins.count() == 26);
-        let masses = bins.masses(lattice.iter().map(|value| (*value, 1.0)));
+        assert_eq!((bins.lattice(), bins.count()), (Some(true), 26));
+        let masses = bins.masses(each());
         assert!(masses[..25].iter().all(|mass| *mass == 2.0) && masses[25] == 1.0);
         assert_eq!(Bins::of(&[3.0, 3.0], 10).unwrap().edges, [2.5, 3.5]);
         assert_eq!(Bins::of(&[f64::NAN], 10), None);
+    }
+
+    #[test]
+    fn a_bin_of_a_lattice_is_as_wide_as_it_holds_values_and_no_lower_where_these_are_few() {
+        // 51 values two by two: the last bin held one and was as wide as two, and so half as high.
+        for (count, most) in [(51, 30), (51, 50), (7, 3), (7, 6), (5, 1), (10, 3), (9, 9)] {
+            let lattice: Vec<f64> = (0..count).map(|index| 0.2 * f64::from(index)).collect();
+            let bins = Bins::of(&lattice, most).unwrap();
+            assert!(bins.count() <= most);
+            let each = || lattice.iter().map(|value| (*value, 1.0));
+            let widths = bins.edges.windows(2).map(|edge| (edge[1] - edge[0]) / 0.2);
+            for (width, mass) in widths.zip(bins.masses(each())) {
+                assert!((width - mass).abs() < 1e-9, "{count} in {most}: {width} wide for {mass}");
+            }
+            assert!((bins.high() - (lattice[lattice.len() - 1] + 0.1)).abs() < 1e-9, "{count} in {most}");
+            assert!(bins.heights(each()).iter().all(|height| *height == 1.0), "{count} in {most}");
+        }
+        assert_eq!(Bins::even(0.0, 1.0, 2).heights([(0.1, 3.0)].into_iter()), [3.0, 0.0]);
     }
 
     #[test]

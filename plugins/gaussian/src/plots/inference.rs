@@ -284,7 +284,7 @@ impl Retained<'_> {
         let all: Vec<&[f64]> = masses.iter().map(|(_, mass)| mass.as_slice()).collect();
         let bins = bins_of(&near(values, self.part(column, values, &all)), bins)?;
         let heights: Vec<Vec<f64>> =
-            all.iter().map(|mass| bins.masses(values.iter().copied().zip(mass.iter().copied()))).collect();
+            all.iter().map(|mass| bins.heights(values.iter().copied().zip(mass.iter().copied()))).collect();
         let truth = self.truth(column);
         let air = (bins.high() - bins.low()) * 0.02;
         let x = Axis::new(
@@ -292,7 +292,11 @@ impl Retained<'_> {
             bins.low().min(truth) - air,
             bins.high().max(truth) + air,
         );
-        let label = if bins.discrete { "probability mass" } else { "probability mass of a bin" };
+        let label = match bins.lattice() {
+            None => "probability mass of a bin",
+            Some(false) => "probability of a value",
+            Some(true) => "mean probability of a value",
+        };
         let mut figure =
             Figure::new(Format::Wide, x, Axis::from_zero(label, heights.iter().flatten().copied()));
         figure.note = format!("case {}", self.case);
@@ -380,7 +384,7 @@ fn near(values: &[f64], (low, high): (f64, f64)) -> Vec<f64> {
 
 /// How many bins values have that are those of a lattice.
 fn lattice(values: &[f64], most: usize) -> Option<usize> {
-    let bins = Bins::of(values, usize::MAX).filter(|bins| bins.discrete)?;
+    let bins = Bins::of(values, usize::MAX).filter(|bins| bins.lattice().is_some())?;
     Some(bins.count().min(most))
 }
 

@@ -2,7 +2,7 @@
 
 use plotters::chart::ChartContext;
 use plotters::coord::cartesian::Cartesian2d;
-use plotters::element::{Circle, Cross, DashedPathElement, ErrorBar, PathElement, Polygon, Rectangle};
+use plotters::element::{Circle, Cross, DashedPathElement, PathElement, Polygon, Rectangle};
 use plotters::prelude::{ColorMap, DerivedColorMap, SVGBackend};
 use plotters::style::{Color, RGBAColor, RGBColor, ShapeStyle};
 use waycairn_analysis_api::AnalysisError;
@@ -127,20 +127,6 @@ pub(crate) fn dots(
 pub(crate) fn cross(chart: &mut Chart<'_, '_>, at: Point, color: RGBColor) -> Result<(), AnalysisError> {
     let half = |stroke: Stroke, length: f64| Cross::new(at, units(length), stroke.style());
     chart.draw_series([half(Stroke::new(WHITE, 4.2), 4.4), half(Stroke::new(color, 2.0), 3.6)])?;
-    Ok(())
-}
-
-/// Spans from below a value to above it, with ends of a length.
-pub(crate) fn bars(
-    chart: &mut Chart<'_, '_>,
-    spans: Vec<(f64, [f64; 3])>,
-    end: f64,
-    stroke: Stroke,
-) -> Result<(), AnalysisError> {
-    let bar = |(x, [low, value, high]): (f64, [f64; 3])| {
-        ErrorBar::new_vertical(x, low, value, high, stroke.style().filled(), units(end) as u32)
-    };
-    chart.draw_series(spans.into_iter().map(bar))?;
     Ok(())
 }
 

@@ -17,7 +17,6 @@ mod layers;
 mod words;
 
 mod calibration;
-mod cohort;
 mod inference;
 mod observations;
 mod pairwise;
@@ -31,7 +30,6 @@ mod training;
 mod tests;
 
 pub use calibration::SimulationBasedCalibrationPlot;
-pub use cohort::{CohortSeries, cohort_figure};
 pub use inference::InferencePlot;
 pub use observations::ObservationHistogramPlot;
 pub use pairwise::PairwisePlot;

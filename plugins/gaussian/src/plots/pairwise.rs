@@ -7,7 +7,7 @@ use super::axis::Axis;
 use super::figure::{Figure, Figures, Format, Key, emit};
 use super::input::{DPI, dpi, finite, fits, lengths, plot_sources};
 use super::layers::{BLUE, GREY, Stroke, VERMILION, diagonal, dots};
-use super::words::short;
+use super::words::{numbered, short};
 
 const SOURCES: Sources = plot_sources!(["src/plots/pairwise.rs"], []);
 
@@ -50,16 +50,22 @@ pub(crate) fn draw(exact: &[f64], learned: &[f64], pairs: usize) -> Result<Figur
     let errors: Vec<f64> = errors.collect();
     let mut order: Vec<usize> = (0..pairs).collect();
     order.sort_by(|a, b| errors[*a].total_cmp(&errors[*b]).then(a.cmp(b)));
-    // Of an even number of pairs the lower of the middle two.
-    let chosen = [("median", order[(pairs - 1) / 2]), ("worst", order[pairs - 1])];
-    let figure = |(name, pair): (&str, usize)| {
+    let middle = [order[(pairs - 1) / 2], order[pairs / 2]];
+    // An even number of pairs has none in the middle, and the metric's median is of two: the figure shows the better one.
+    let of_middle = if middle[0] == middle[1] {
+        "the median error".to_owned()
+    } else {
+        format!("next below the median error of {}", short((errors[middle[0]] + errors[middle[1]]) / 2.0))
+    };
+    let chosen = [("median", middle[0], of_middle), ("worst", order[pairs - 1], "the worst".to_owned())];
+    let figure = |(name, pair, which): (&str, usize, String)| {
         let of = |values: &[f64]| values[pair * each..(pair + 1) * each].to_vec();
         let (exact, learned) = (of(exact), of(learned));
         let all = || exact.iter().chain(&learned).copied();
         let x = Axis::holding("exact log ratio (nats)", all());
         let y = Axis::holding("learned log ratio (nats)", all());
         let mut figure = Figure::new(Format::Square, x, y);
-        figure.note = format!("pair {pair} of {pairs}, {name} error: RMSE {}", short(errors[pair]));
+        figure.note = format!("{}: RMSE {}, {which}", numbered(pair, pairs), short(errors[pair]));
         let points: Vec<(f64, f64)> = exact.iter().copied().zip(learned.iter().copied()).collect();
         let (at_source, at_target) = points.split_at(each / 2);
         let opacity = (60.0 / each as f64).sqrt().clamp(0.25, 0.8);

@@ -76,19 +76,16 @@ pub(crate) fn draw(
         let curve =
             points.iter().map(|at| Ok((*at, density(*at)?))).collect::<Result<Vec<_>, AnalysisError>>()?;
         let bins = match lattice {
-            // A bin for each point, or for as many of them; what is exact is then the mass of one bin.
+            // A bin for each point, or for as many of them.
             Some(_) => Bins::of(&points, bins).unwrap_or_else(|| Bins::even(low, high, bins)),
             None => Bins::even(low, high, bins),
         };
         let weight = 1.0 / values.len() as f64;
         let sampled = values.iter().map(|value| (*value, weight));
-        let (label, heights, curve) = if lattice.is_some() {
-            let exact = bins.masses(curve.iter().copied());
-            let middle = bins.edges.windows(2).map(|edge| (edge[0] + edge[1]) / 2.0);
-            let label = if bins.discrete { "probability" } else { "probability of a bin" };
-            (label, bins.masses(sampled), middle.zip(exact).collect())
-        } else {
-            ("probability density", bins.densities(sampled), curve)
+        let (label, heights) = match bins.lattice() {
+            None => ("probability density", bins.densities(sampled)),
+            Some(false) => ("probability of a value", bins.heights(sampled)),
+            Some(true) => ("mean probability of a value", bins.heights(sampled)),
         };
         let all = heights.iter().copied().chain(curve.iter().map(|(_, density)| *density));
         let name = parameter.name.to_string();

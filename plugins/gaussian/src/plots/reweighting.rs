@@ -9,7 +9,7 @@ use super::figure::{Figure, Figures, Format, Key, emit};
 use super::histogram::Bins;
 use super::input::{BINS, DPI, amount, dpi, finite, fits, lengths, plot_sources};
 use super::layers::{BLUE, GREEN, GREY, Stroke, VERMILION, area, line, steps};
-use super::words::{coordinate, short};
+use super::words::{coordinate, numbered, short};
 
 const SOURCES: Sources = plot_sources!(["src/plots/reweighting.rs"], [REWEIGHTING]);
 
@@ -43,7 +43,7 @@ impl Analysis for ReweightingPlot {
         let learned = part(predictions.array::<f64>("source_log_ratio")?, pairs, worst)?;
         let exact = part(predictions.array::<f64>("source_exact_log_ratio")?, pairs, worst)?;
         let pair = Pair { dimension, source, target, learned, exact: Some(exact) };
-        let note = format!("pair {worst} of {pairs}, the worst: sliced W1 {}", short(distance[worst]));
+        let note = format!("{}: sliced W1 {}, the worst", numbered(worst, pairs), short(distance[worst]));
         emit(context, &pair.draw(&note, amount(context, BINS)?)?, dpi(context)?)
     }
 }

@@ -3,6 +3,7 @@
 use plotters::style::Color;
 use serde_json::json;
 use waycairn_analysis_api::{AnalysisError, Stream, stream};
+use waycairn_gaussian::metrics::Pairwise;
 use waycairn_gaussian::settings::{
     InferenceSettings, ParametersSettings, PriorDefinitions, ProblemSettings, Section,
 };
@@ -10,12 +11,12 @@ use waycairn_gaussian::{Candidates, ExactScores, Prior, Problem, Summary, Truths
 
 use super::axis::Axis;
 use super::bitmap::{png, tree};
-use super::cohort::{self, CohortSeries};
 use super::figure::{Figure, Figures, Format};
 use super::inference::{Estimates, Retained};
 use super::layers::{BLACK, Stroke, VERMILION, area, line};
 use super::reweighting::Pair;
 use super::training::{History, Validation};
+use super::words::short;
 use super::{calibration, observations, pairwise, prior, tarp, training};
 
 /// A problem and a prior of a family for all of its parameters.
@@ -29,10 +30,10 @@ fn study(family: &str, dimension: usize, infer: &[&str]) -> (Problem, Prior) {
     (problem, prior)
 }
 
-fn priors(family: &str, infer: &[&str]) -> Figures {
+fn priors(family: &str, infer: &[&str], bins: usize) -> Figures {
     let (problem, prior) = study(family, 1, infer);
     let samples = prior.sample(20_000, &mut stream(0, "prior-plot", None)).unwrap();
-    prior::draw(&problem, &prior, &samples, 100).unwrap()
+    prior::draw(&problem, &prior, &samples, bins).unwrap()
 }
 
 /// The figures of an inference that knows the likelihood, up to an error that is smooth in theta.
@@ -148,32 +149,12 @@ fn pair(count: usize, target: f64, bins: usize, with_exact: bool) -> Figures {
     let (source, target, learned, exact) = samples(&mut stream(0, "samples", None), count, target, 0.85);
     let exact = with_exact.then_some(exact.as_slice());
     let pair = Pair { dimension: 1, source: &source, target: &target, learned: &learned, exact };
-    pair.draw("pair 7 of 256, the worst: sliced W1 1.23", bins).unwrap()
+    pair.draw("pair 7 (from 0) of 256: sliced W1 1.23, the worst", bins).unwrap()
 }
 
 fn shares(count: usize, bend: f64) -> Vec<f64> {
     let mut rng = stream(0, "shares", None);
     (0..count).map(|_| uniform(&mut rng).powf(bend)).collect()
-}
-
-fn members() -> Vec<String> {
-    ["uniform", "normal", "exponential", "grid"].map(str::to_owned).to_vec()
-}
-
-fn cohort() -> String {
-    let one = CohortSeries {
-        label: "68 % level",
-        values: &[Some(0.67), Some(0.64), Some(0.70), None],
-        errors: &[Some(0.015), Some(0.015), Some(0.015), None],
-        ideal: Some(0.68),
-    };
-    let two = CohortSeries {
-        label: "95 % level",
-        values: &[Some(0.94), Some(0.93), Some(0.955), Some(0.95)],
-        errors: &[Some(0.007); 4],
-        ideal: Some(0.95),
-    };
-    cohort::draw(&members(), "coverage of the joint set", &[one, two]).unwrap()
 }
 
 /// Every kind of figure, with labels that its SVG has.
@@ -194,15 +175,16 @@ fn everything() -> Vec<(String, String, Vec<&'static str>)> {
     for family in ["uniform", "normal", "exponential", "grid"] {
         add(
             &format!("prior-{family}"),
-            priors(family, &["mean:0"]),
+            priors(family, &["mean:0"], 100),
             &["mean \u{3bc}\u{2080}", "exact", "20000 samples"],
         );
     }
     add(
         "prior-std",
-        priors("normal", &["std:0"]),
+        priors("normal", &["std:0"], 100),
         &["standard deviation \u{3c3}\u{2080}", "probability density"],
     );
+    add("prior-few", priors("grid", &["mean:0"], 30), &["mean probability of a value"]);
     let small = json!({"sobol_truths": 256, "candidate_count": 16_384});
     let labels = &["mean \u{3bc}\u{2080}"];
     add("inference-1", inference("uniform", 1, &["mean:*"], small.clone(), 200), labels);
@@ -248,16 +230,6 @@ fn everything() -> Vec<(String, String, Vec<&'static str>)> {
     let labels = &["credibility level", "expected coverage", "holds an ideal curve"];
     add("tarp", tarp::draw(&shares(500, 1.0), &shares(500, 0.98), 0.95).unwrap(), labels);
     add("tarp-bent", tarp::draw(&shares(500, 1.6), &shares(500, 0.98), 0.95).unwrap(), labels);
-    add(
-        "cohort",
-        vec![("coverage".to_owned(), cohort())],
-        &["exponential", "95 % level", "coverage of the joint set"],
-    );
-    let names: Vec<String> = (0..12).map(|index| format!("exponential steep.{index}")).collect();
-    let values: Vec<Option<f64>> = (0..12).map(|index| Some(f64::from(index))).collect();
-    let series = CohortSeries { label: "bias", values: &values, errors: &[None; 12], ideal: Some(0.0) };
-    let long = cohort::draw(&names, "mean signed error", &[series]).unwrap();
-    add("cohort-long", vec![("bias".to_owned(), long)], &["exponential steep.11"]);
     all
 }
 
@@ -363,7 +335,7 @@ fn pixels_are_those_of_the_shapes() {
 
 #[test]
 fn a_resolution_that_no_memory_holds_is_refused_with_its_setting() {
-    let svg = cohort();
+    let (_, svg) = training::draw(&history(1)).unwrap().remove(0);
     for dpi in [50_000, u64::MAX] {
         let error = png(&svg, dpi).unwrap_err().to_string();
         assert!(error.contains("lower `plotting.dpi`"), "{error}");
@@ -414,10 +386,38 @@ fn what_is_empty_or_not_finite_is_an_error_that_says_so() {
 
     let (problem, prior) = study("uniform", 1, &["mean:0"]);
     refused(prior::draw(&problem, &prior, &[], 10), "plotting.prior_points");
-    let none =
-        CohortSeries { label: "bias", values: &[None, Some(f64::NAN)], errors: &[None; 2], ideal: None };
-    refused(cohort::draw(&members()[..2], "bias", std::slice::from_ref(&none)), "no member");
-    refused(cohort::draw(&members(), "bias", &[none]), "expected");
+}
+
+#[test]
+fn the_pair_of_the_median_says_how_it_stands_to_the_median_of_the_metric() {
+    // Of four pairs it was called the median, with an error that is not the metric's.
+    for (pairs, which) in [(4, "next below the median error of "), (5, "the median error<")] {
+        let (exact, learned) = ratios(pairs, 64);
+        let metric = Pairwise::new(&learned, &exact, &vec![1.0; pairs]).unwrap();
+        let errors = &metric.per_pair_rmse;
+        let mut order: Vec<usize> = (0..pairs).collect();
+        order.sort_by(|a, b| errors[*a].total_cmp(&errors[*b]));
+        let shown = order[(pairs - 1) / 2];
+        let figures = pairwise::draw(&exact, &learned, pairs).unwrap();
+        let note = format!("pair {shown} (from 0) of {pairs}: RMSE {}, {which}", short(errors[shown]));
+        let note = if pairs == 4 { note + &short(metric.median_pair_rmse) } else { note };
+        assert!(figures[0].1.replace("\n", "").contains(&note), "{note}: {}", figures[0].1);
+        assert_eq!(pairs == 5, errors[shown] == metric.median_pair_rmse);
+        let worst = order[pairs - 1];
+        assert!(figures[1].1.contains(&format!("pair {worst} (from 0) of {pairs}: RMSE")), "{worst}");
+    }
+}
+
+#[test]
+fn a_lattice_in_few_bins_shows_the_probability_of_a_value() {
+    let (problem, prior) = study("grid", 1, &["mean:0"]);
+    let samples = prior.sample(2_000, &mut stream(0, "prior-plot", None)).unwrap();
+    for (bins, label) in [(100, "probability of a value<"), (30, "mean probability of a value<")] {
+        let svg = prior::draw(&problem, &prior, &samples, bins).unwrap().remove(0).1;
+        assert!(svg.replace("\n", "").contains(label), "{bins}");
+        // The exact probability of each of 51 values, and its entry in the legend.
+        assert_eq!(svg.matches("<circle").count(), 52, "{bins}");
+    }
 }
 
 #[test]

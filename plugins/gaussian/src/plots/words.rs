@@ -44,6 +44,11 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// A pair by its index in the arrays, as cases and coordinates are named: so it says from where it counts.
+pub(crate) fn numbered(pair: usize, pairs: usize) -> String {
+    format!("pair {pair} (from 0) of {pairs}")
+}
+
 /// A parameter's name as a reader says it: `mean:0` is the mean of the first coordinate, which is counted from 0.
 pub(crate) fn spoken(name: &str) -> String {
     match name.split_once(':') {

@@ -4,17 +4,20 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use waycairn_analysis_api::{
-    AnalysisError, BuildContext, Checked, Product, ProductDeclaration, ProductNeeds, Sources, Study,
+    AnalysisError, BuildContext, Checked, Product, ProductDeclaration, ProductNeeds, Sources, Study, stream,
 };
-use waycairn_gaussian::settings::{CalibrationSettings, Target};
-use waycairn_gaussian::{GaussianError, Prior, Problem, nearer_mass, normalized_mass, rank_share};
+use waycairn_gaussian::settings::{CalibrationSettings, CandidateDesign, InferenceSettings, Target};
+use waycairn_gaussian::{
+    CandidateKind, CandidatePlan, Candidates, GaussianError, Lattice, Prior, Problem, nearer_mass,
+    normalized_mass, rank_share,
+};
 
 use super::step::{axes, product_of, read, saved_within, selected, steps};
 use crate::model::Evaluation;
 use crate::plan::Planned;
 use crate::scores::{Buffer, Cases, Scored, Source};
 use crate::sources::sources_of;
-use crate::study::section;
+use crate::study::{planned, section};
 use crate::targets::Targets;
 
 const SOURCES: Sources = sources_of!(
@@ -29,11 +32,14 @@ const SOURCES: Sources = sources_of!(
         "src/study.rs",
         "src/targets.rs",
     ],
-    [PROBLEM, PRIOR, NETWORK, ENSEMBLE, DENSITY, CALIBRATION]
+    [PROBLEM, PRIOR, CANDIDATES, NETWORK, ENSEMBLE, DENSITY, CALIBRATION]
 );
 
 /// Shares of posteriors' masses: below the truth on each axis, and nearer to a random point than the truth. Those of the exact
 /// posterior on the same candidates stand beside them: what these miss, the candidates miss.
+///
+/// The candidates are of the inference's design, but fewer where a Sobol sequence makes them: see
+/// [`CalibrationSettings::candidates`]. They cost nothing beside the scores, and are drawn here and kept nowhere.
 #[derive(Debug)]
 pub struct CalibrationScores;
 
@@ -42,35 +48,68 @@ struct Selected {
     problem: Problem,
     prior: Prior,
     evaluation: Evaluation,
-    /// Rows of the network, which the dependencies say too.
+    /// For each parameter the lattice that candidates are on, or nothing.
+    support: Vec<Option<Lattice>>,
+    candidates: Design,
+    /// Rows of the network.
     model_evaluations: u64,
     cases: u64,
     /// Why it cannot be built: nothing, in the recipe of what is. So limits are in no key.
     refused: Vec<String>,
 }
 
+/// What decides candidates: of the section `inference`, but for the count.
+#[derive(Serialize, Deserialize)]
+struct Design {
+    seed: u64,
+    candidate_design: CandidateDesign,
+    candidate_count: u64,
+    candidate_points_per_axis: u64,
+}
+
+impl Design {
+    fn make(&self, problem: &Problem, support: &[Option<Lattice>]) -> Result<Candidates, GaussianError> {
+        let settings = InferenceSettings {
+            seed: self.seed,
+            candidate_design: self.candidate_design,
+            candidate_count: self.candidate_count,
+            candidate_points_per_axis: self.candidate_points_per_axis,
+            // A limit is told while the study is planned.
+            max_candidate_points: u64::MAX,
+            ..InferenceSettings::default()
+        };
+        Candidates::new(problem, support, &settings, &mut stream(self.seed, "candidate-design", None))
+    }
+}
+
 impl Product for CalibrationScores {
     fn declare() -> ProductDeclaration {
         let what = "ranks of `calibration.cases` truths in their posteriors, and the masses nearer to a random point";
-        let needs = ProductNeeds::default()
-            .product("calibration_observations")
-            .product("candidates")
-            .model()
-            .backend();
+        let needs = ProductNeeds::default().product("calibration_observations").model().backend();
         ProductDeclaration::new("calibration_scores", 1, what).needs(needs).sources(SOURCES)
     }
 
     fn select(study: &Study<'_>) -> Result<Value, AnalysisError> {
         let (plan, calibration) = (Planned::of(study)?, section::<CalibrationSettings>(study)?);
         let settings = &plan.settings;
-        let candidates = plan.work.candidate_count_upper_bound.saturating_add(1);
-        let model_evaluations = product_of(&[candidates, calibration.cases, settings.observations]);
-        let mut refused = Vec::new();
+        let support = Candidates::support(&plan.prior, settings);
+        let counts: Vec<Option<u64>> =
+            support.iter().map(|axis| axis.map(|lattice| lattice.count() as u64)).collect();
+        let inference = CandidatePlan::new(settings, &counts);
+        let count = match inference.design {
+            CandidateKind::Sobol => calibration.candidates(support.len(), inference.count),
+            // Lattices are not thinned out: all of their points are the posterior.
+            CandidateKind::Grid | CandidateKind::NativeExact => inference.count,
+        };
+        let model_evaluations =
+            product_of(&[count.saturating_add(1), calibration.cases, settings.observations]);
+        let refused = inference.check(settings, support.len()).err();
+        let mut refused: Vec<String> = refused.into_iter().map(|error| error.to_string()).collect();
         if model_evaluations > settings.max_model_evaluations {
             refused.push(format!(
                 "calibration would evaluate the model at {model_evaluations} rows, and `inference.max_model_evaluations` is {}; \
-                 lower `calibration.cases` (it is {}) or `inference.candidate_count`",
-                settings.max_model_evaluations, calibration.cases
+                 lower `calibration.cases` (it is {}) or `calibration.candidate_count` (it is {}, which makes {count} candidates)",
+                settings.max_model_evaluations, calibration.cases, calibration.candidate_count
             ));
         }
         if !settings.native_grid_prior && plan.prior.lattices().iter().any(Option::is_some) {
@@ -85,6 +124,13 @@ impl Product for CalibrationScores {
             problem: plan.posed.problem,
             prior: plan.prior,
             evaluation: Evaluation::read(study)?,
+            candidates: Design {
+                seed: settings.seed,
+                candidate_design: settings.candidate_design,
+                candidate_count: planned(count),
+                candidate_points_per_axis: settings.candidate_points_per_axis,
+            },
+            support,
             model_evaluations,
             cases: calibration.cases,
             refused,
@@ -104,11 +150,10 @@ impl Product for CalibrationScores {
     }
 
     fn build(context: &BuildContext<'_>) -> Result<(), AnalysisError> {
-        let Selected { problem, prior, evaluation, .. } = context.settings_as()?;
-        let (drawn, candidates) =
-            (context.product("calibration_observations")?, context.product("candidates")?);
-        let (theta, log_measure) =
-            (candidates.array::<f32>("theta")?, candidates.array::<f64>("log_measure")?);
+        let Selected { problem, prior, evaluation, support, candidates, .. } = context.settings_as()?;
+        let drawn = context.product("calibration_observations")?;
+        let made = candidates.make(&problem, &support)?;
+        let (theta, log_measure) = (&made.theta[..], &made.log_measure[..]);
         let [cases, count, dimension] = axes("observations", drawn.shape("observations")?)?;
         let p = problem.parameters().len();
         let of = Cases {
@@ -169,6 +214,7 @@ impl Product for CalibrationScores {
         context.metadata("cases", &cases)?;
         context.metadata("parameters", &problem.names())?;
         context.metadata("candidate_count", &k)?;
+        context.metadata("candidate_design", &made.design)?;
         context.metadata("posterior_prior_power", &1)?;
         let rank = "mass of the posterior below the truth on each axis, with the mass at it split by a uniform number";
         context.metadata("rank_share", &rank)?;

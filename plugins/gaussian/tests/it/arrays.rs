@@ -176,7 +176,7 @@ fn all_hold(built: &Built, d: usize, p: usize, n: usize, k: usize) {
             ("exact_rank_share", F64, &[40, p]),
             ("exact_nearer_mass", F64, &[40]),
         ],
-        &["cases", "parameters", "candidate_count", "rank_share", "nearer_mass"],
+        &["cases", "parameters", "candidate_count", "candidate_design", "rank_share", "nearer_mass"],
     );
 }
 

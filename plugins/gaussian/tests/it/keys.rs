@@ -54,6 +54,16 @@ fn a_field_of_verification_is_of_what_reads_it_alone() {
         changed("analysis.calibration.cases", json!(41)),
         ["calibration_observations", "calibration_scores"]
     );
+    assert_eq!(changed("analysis.calibration.candidate_count", json!(128)), ["calibration_scores"]);
+    // A lattice is taken whole, whatever the count; and the inference's count is of calibration where that is not below it.
+    let calibration = |prior: &str, path: &str, count: u64| {
+        smoke(prior).set(path, json!(count)).select("calibration_scores").unwrap()
+    };
+    let own = "analysis.calibration.candidate_count";
+    assert_eq!(calibration("grid", own, 2_048), calibration("grid", own, 16));
+    let inference = "analysis.inference.candidate_count";
+    assert_eq!(calibration("uniform", inference, 4_096), calibration("uniform", inference, 8_192));
+    assert_ne!(calibration("uniform", inference, 1_024), calibration("uniform", inference, 8_192));
     for (path, value) in [("band_probability", json!(0.9)), ("levels", json!([0.5]))] {
         assert_eq!(changed(&format!("analysis.calibration.{path}"), value), [""; 0], "{path}");
     }

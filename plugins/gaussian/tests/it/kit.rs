@@ -1,7 +1,7 @@
 //! A study without a store: settings, products in memory, and the weights of a network.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use waycairn_analysis_api::stream;
 use waycairn_analysis_host::{
     AnalysisHost, Bytes, Checked, DType, ForeignAnalysis, ForeignProduct, HostError, Kind, Library, NodeInfo,
-    OwnedTensor, ProductData, ProductHost, RecordBatchReader, TensorView,
+    Outputs, OwnedTensor, ProductData, ProductHost, RecordBatchReader, TensorView,
 };
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
@@ -25,6 +25,14 @@ pub(crate) fn library() -> &'static Library {
 
 pub(crate) fn product(name: &str) -> &'static ForeignProduct {
     library().products().iter().find(|product| product.declaration().name == name).unwrap()
+}
+
+/// A metric and a plot may have one name.
+pub(crate) fn analysis(kind: Kind, name: &str) -> &'static ForeignAnalysis {
+    let named = |known: &&ForeignAnalysis| {
+        (known.declaration().kind, known.declaration().name.as_str()) == (kind, name)
+    };
+    library().analyses().iter().find(named).unwrap()
 }
 
 /// Settings of one member, and the weights of its model.
@@ -196,19 +204,42 @@ impl Study {
 
     /// What a metric answers.
     pub(crate) fn metric(&self, name: &str, built: &Built) -> Result<Value, String> {
-        let views: Vec<TensorView<'_>> = self.weights.iter().map(OwnedTensor::view).collect();
-        let node = Node { study: self, built, views };
-        let named = |known: &&ForeignAnalysis| {
-            known.declaration().kind == Kind::Metric && known.declaration().name == name
-        };
-        let analysis = library().analyses().iter().find(named).unwrap();
+        Ok(self.run(Kind::Metric, name, built)?.0.metric.unwrap())
+    }
+
+    /// What a metric or a plot gives that sees the settings which it declares, and the products that it asked for.
+    pub(crate) fn run(
+        &self,
+        kind: Kind,
+        name: &str,
+        built: &Built,
+    ) -> Result<(Outputs, BTreeSet<String>), String> {
+        let analysis = analysis(kind, name);
+        let views = self.weights.iter().map(OwnedTensor::view).collect();
+        let study = self.settings_at(&analysis.declaration().needs.study);
+        let node = Node { study, built, views, asked: RefCell::default() };
         let outputs = analysis.run(&node, &Value::Null).map_err(|error| error.to_string())?;
-        Ok(outputs.metric.unwrap())
+        Ok((outputs, node.asked.into_inner()))
+    }
+
+    /// The settings at paths, and nothing else; where there are none, what an analysis sees outside of a study.
+    fn settings_at(&self, paths: &[String]) -> Value {
+        let whole = json!({"training": self.training, "analysis": self.analysis, "member": self.member});
+        let mut given = json!({});
+        for path in paths {
+            let Some(value) = whole.pointer(&format!("/{}", path.replace('.', "/"))) else { continue };
+            let mut at = &mut given;
+            for step in path.split('.') {
+                at = at.as_object_mut().unwrap().entry(step).or_insert_with(|| json!({}));
+            }
+            *at = value.clone();
+        }
+        if given == json!({}) { Value::Null } else { given }
     }
 }
 
 /// The products of a member.
-#[derive(Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub(crate) struct Built(pub(crate) BTreeMap<String, Stored>);
 
 impl Built {
@@ -230,6 +261,7 @@ impl Built {
 pub(crate) struct Stored {
     pub(crate) arrays: BTreeMap<String, Array>,
     pub(crate) metadata: BTreeMap<String, Value>,
+    pub(crate) json: BTreeMap<String, String>,
 }
 
 impl Stored {
@@ -248,7 +280,7 @@ impl Stored {
             key: "ab".to_owned(),
             metadata: json!(self.metadata),
             arrays: views.collect(),
-            json: Vec::new(),
+            json: self.json.clone().into_iter().collect(),
         }
     }
 }
@@ -263,6 +295,14 @@ pub(crate) struct Array {
 }
 
 impl Array {
+    /// An array of one axis.
+    pub(crate) fn of<T: bytemuck::NoUninit>(dtype: DType, values: &[T]) -> Self {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        let mut words = vec![0; bytes.len().div_ceil(8)];
+        bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+        Self { dtype, shape: vec![values.len()], words, length: bytes.len() }
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.words)[..self.length]
     }
@@ -336,9 +376,10 @@ impl ProductHost for Making<'_> {
 
 /// A node in a study that has the products.
 struct Node<'a> {
-    study: &'a Study,
+    study: Value,
     built: &'a Built,
     views: Vec<TensorView<'a>>,
+    asked: RefCell<BTreeSet<String>>,
 }
 
 impl AnalysisHost for Node<'_> {
@@ -371,10 +412,11 @@ impl AnalysisHost for Node<'_> {
     }
 
     fn product(&self, name: &str) -> Result<ProductData<'_>, HostError> {
+        self.asked.borrow_mut().insert(name.to_owned());
         Ok(self.built.product(name).data())
     }
 
     fn study(&self) -> Value {
-        json!({"training": self.study.training, "analysis": self.study.analysis, "member": self.study.member})
+        self.study.clone()
     }
 }

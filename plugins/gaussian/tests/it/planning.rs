@@ -77,6 +77,41 @@ fn what_is_built_takes_what_was_estimated() {
     assert_eq!(default.estimate("verification_predictions")["model_evaluations"], 1_572_864);
 }
 
+#[test]
+fn calibration_takes_fewer_candidates_than_inference_where_a_sequence_makes_them() {
+    // It took as many: half of the time of a study in one dimension.
+    let candidates = |study: &Study| {
+        let evaluations = study.estimate("calibration_scores")["model_evaluations"].as_u64().unwrap();
+        let cases = study.analysis["calibration"]["cases"].as_u64().unwrap();
+        assert_eq!(evaluations % (cases * 15), 0);
+        evaluations / (cases * 15) - 1
+    };
+    for (p, prior, expected) in [
+        (1, "uniform", 2_048),
+        (2, "normal", 8_192),
+        (3, "normal", 16_384),
+        // Those of the lattice, each; and a sequence over its points where they are too many for that.
+        (1, "grid", 51),
+        (2, "grid", 2_601),
+        (3, "grid", 16_384),
+    ] {
+        assert_eq!(candidates(&profile("default", p, prior)), expected, "{p} {prior}");
+    }
+    let design = |value: &str| {
+        profile("default", 2, "uniform").set("analysis.inference.candidate_design", value.into())
+    };
+    assert_eq!(candidates(&design("grid")), 200 * 200);
+    // What is planned is what is built.
+    let few = Study::smoke(1, &["mean:*"], "uniform").set("analysis.calibration.candidate_count", json!(64));
+    assert_eq!(candidates(&few), 64);
+    let built = few.build(&["calibration_scores"]);
+    let said = &built.product("calibration_scores").metadata;
+    assert_eq!((&said["candidate_count"], &said["candidate_design"]), (&json!(64), &json!("sobol")));
+    // Never more than the inference.
+    let all = Study::smoke(2, &["mean:*"], "uniform");
+    assert_eq!(candidates(&all), 256);
+}
+
 /// The errors of a product, one setting changed; also those of a selector.
 fn refused(name: &str, prior: &str, path: &str, value: Value) -> String {
     let study = Study::smoke(1, &["mean:*"], prior).set(path, value);
@@ -149,7 +184,26 @@ fn gaussian_case_29_a_refusal_names_setting_and_value() {
             "uniform",
             "analysis.inference.max_model_evaluations",
             json!(30_000),
-            &["154200", "`inference.max_model_evaluations` is 30000", "`calibration.cases` (it is 40)"],
+            &[
+                "154200",
+                "`inference.max_model_evaluations` is 30000",
+                "`calibration.cases` (it is 40)",
+                "`calibration.candidate_count` (it is 2048, which makes 256 candidates)",
+            ],
+        ),
+        (
+            "calibration_scores",
+            "uniform",
+            "analysis.calibration.candidate_count",
+            json!(65_537),
+            &["`calibration.candidate_count` is 65537", "1 to 65536"],
+        ),
+        (
+            "calibration_scores",
+            "uniform",
+            "analysis.inference.candidate_count",
+            json!(65_537),
+            &["`inference.candidate_count`", "65537"],
         ),
         (
             "calibration_scores",
@@ -245,6 +299,18 @@ fn gaussian_case_29_a_refusal_names_setting_and_value() {
     let errors =
         study.set("analysis.verification.pairs", json!(40_000)).check("verification_observations").errors;
     assert!(errors[0].contains("`verification.pairs` is 40000"), "{errors:?}");
+}
+
+#[test]
+fn a_number_that_is_none_is_told_before_a_study_is_planned() {
+    // As a settings file comes that has `nan` there; it was told as null.
+    for (section, path) in [
+        (json!({"inference": {"truth_margin_fraction": f64::NAN}}), "`inference.truth_margin_fraction`"),
+        (json!({"calibration": {"levels": [0.5, f64::NAN]}}), "`calibration.levels[1]`"),
+    ] {
+        let error = crate::kit::library().resolve_settings(&section).unwrap_err().to_string();
+        assert!(error.contains(path) && error.contains("must be a number, not NaN or infinite"), "{error}");
+    }
 }
 
 #[test]
