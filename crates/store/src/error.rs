@@ -199,7 +199,7 @@ pub enum StoreError {
     },
     /// A segment of the journal could not be taken over.
     #[error(transparent)]
-    Lock(#[from] LockError),
+    Lock(#[from] Box<LockError>),
     /// The store was closed before.
     #[error("the store is closed; open it again to write more")]
     Closed,

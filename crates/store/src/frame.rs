@@ -181,9 +181,9 @@ impl Serialize for Cells<'_> {
 
 /// Reads a segment, whatever its bytes are.
 pub(crate) fn read(bytes: &[u8]) -> Segment {
-    let mut segment = Segment::default();
     // Its beginning may be all that there is.
-    segment.foreign = !bytes.starts_with(&MAGIC) && !MAGIC.starts_with(bytes);
+    let foreign = !bytes.starts_with(&MAGIC) && !MAGIC.starts_with(bytes);
+    let mut segment = Segment { foreign, ..Segment::default() };
     let mut at = MAGIC.len();
     let Some(body) = body(bytes, at).filter(|_| !segment.foreign) else { return segment };
     at = body.end;

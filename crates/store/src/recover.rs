@@ -102,7 +102,7 @@ pub(crate) fn read_segment(path: &Path) -> io::Result<Option<(Segment, usize)>> 
 }
 
 fn recover_segment(values: &Path, path: &Path, report: &mut RecoverReport) -> Result<(), StoreError> {
-    let Some(owned) = OwnedFile::take(path)? else {
+    let Some(owned) = OwnedFile::take(path).map_err(Box::new)? else {
         report.live += u64::from(path.exists());
         return Ok(());
     };

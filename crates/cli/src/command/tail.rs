@@ -74,8 +74,11 @@ pub(crate) fn run(args: &TailArgs, context: &Context) -> Result<(), CliError> {
         show(&row, &mut out)?;
     }
     out.settle()?;
+    if args.once {
+        return out.finish();
+    }
     let mut looked_at = None;
-    while !args.once {
+    loop {
         // A run is finished when its marker was there before its last records were looked for.
         if looked_at != summary {
             for row in tail.news(summary.as_ref())? {

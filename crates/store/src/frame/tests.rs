@@ -29,8 +29,10 @@ fn scalar() -> impl Strategy<Value = Scalar> {
     ]
 }
 
-/// Run, position, fields and marks of some records.
-fn records() -> impl Strategy<Value = Vec<(u8, u64, Vec<(String, Scalar)>, bool)>> {
+/// Run, position, fields, and whether there are marks.
+type Given = (u8, u64, Vec<(String, Scalar)>, bool);
+
+fn records() -> impl Strategy<Value = Vec<Given>> {
     let fields = prop::collection::btree_map("[a-c/]{1,3}", scalar(), 0..4);
     let fields = fields.prop_map(|fields| fields.into_iter().collect::<Vec<_>>());
     prop::collection::vec((0_u8..3, 0_u64..1 << 40, fields, any::<bool>()), 0..40)
@@ -57,7 +59,7 @@ fn plain(rows: &Rows) -> Vec<Plain> {
     rows.rows().iter().map(plain).collect()
 }
 
-fn rows_of(records: &[(u8, u64, Vec<(String, Scalar)>, bool)]) -> Rows {
+fn rows_of(records: &[Given]) -> Rows {
     let mut rows = Rows::default();
     for (write, (run, seq, fields, marked)) in (-3_i64..).zip(records) {
         let fields: Vec<(&str, Scalar)> =

@@ -67,7 +67,7 @@ fn store_9_what_waits_is_in_the_journal_and_a_fresh_reader_sees_it() {
     assert_eq!(store.reader().schema().unwrap().len(), 0, "no part has the field");
     assert_eq!(store.reader().with_freshness(Freshness::Live).schema().unwrap().len(), 1);
     store.flush().unwrap();
-    assert_eq!(segments(&root), [PathBuf::new(); 0], "the batch is published, so its segment is gone");
+    assert_eq!(segments(&root), Vec::<PathBuf>::new(), "the batch is published, so its segment is gone");
     assert_eq!(seen(&store, Freshness::Live), [0, 1]);
     store.close().unwrap();
     assert_eq!(testkit::strays(root.path()).iter().filter(|name| is_segment_name(name)).count(), 0);
@@ -88,7 +88,7 @@ fn store_9_what_a_dead_writer_had_journaled_arrives_once() {
     kill(store);
     let report = recover(root.path()).unwrap();
     assert_eq!((report.segments, report.records, report.torn_bytes), (1, 51, 0));
-    assert_eq!(segments(&root), [PathBuf::new(); 0]);
+    assert_eq!(segments(&root), Vec::<PathBuf>::new());
     let store = ObjectStore::open(root.path(), quick()).unwrap();
     assert_eq!(store.reader().query().select_all().unwrap().value, before);
     assert!(store.reader().runs().unwrap()[0].finished);
