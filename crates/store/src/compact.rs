@@ -1,4 +1,5 @@
-//! Compaction: the parts that one store object wrote become few, and every answer stays the same.
+//! Compaction: parts become few, and every answer stays the same. A close does it for the parts that its store object wrote;
+//! `tiers` does it for a root.
 //!
 //! The replacement is published first, then its sources are renamed to hidden names
 //! (`.old-part-<uuid>.parquet`), and the hidden ones are deleted by a later compaction, ten minutes after
@@ -19,7 +20,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
@@ -43,6 +44,10 @@ const MAX_MERGED_ROWS: u64 = 1 << 22;
 /// Most sources that a merge reads at one moment: its memory is that many decoded batches.
 const MAX_OPEN: usize = 16;
 
+/// A close that compacts for longer leaves the rest as it is: who starts programs ends them some time after he has told
+/// them to stop.
+pub(crate) const CLOSE_LIMIT: Duration = Duration::from_secs(10);
+
 /// What a compaction did.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -53,6 +58,8 @@ pub struct CompactReport {
     pub parts: u64,
     /// Rows that were copied.
     pub rows: u64,
+    /// Parts that were left as they are, since it would have taken too long.
+    pub left: u64,
     /// Sources of earlier compactions, and files of processes that died, that were deleted.
     pub deleted: u64,
     /// What could not be done. Nothing is lost by it: the parts are as they were, or there twice.
@@ -68,8 +75,9 @@ pub(crate) struct Source {
     pub(crate) columns: Arc<Vec<(String, ValueType)>>,
 }
 
-/// Merges what `names` list, as far as it can be merged, and deletes what earlier compactions left.
-pub(crate) fn compact(values: &Path, names: &[String]) -> CompactReport {
+/// Merges what `names` list, as far as it can be merged and within a limit of time, and deletes what earlier compactions left.
+pub(crate) fn compact(values: &Path, names: &[String], limit: Duration) -> CompactReport {
+    let until = Instant::now() + limit;
     let mut report = CompactReport::default();
     if names.len() > 1 {
         let mut sources = Vec::new();
@@ -81,18 +89,29 @@ pub(crate) fn compact(values: &Path, names: &[String]) -> CompactReport {
             }
         }
         for group in plan(sources) {
-            match merge(values, &group) {
-                Ok(()) => {
+            if Instant::now() >= until {
+                report.left += group.len() as u64;
+                continue;
+            }
+            match merge(values, &group, Some(until)) {
+                Ok(_) => {
                     report.parts += 1;
                     report.rows += group.iter().map(|source| source.facts.rows).sum::<u64>();
                     retire(&group, &mut report);
                 }
+                Err(StoreError::Late) => report.left += group.len() as u64,
                 Err(error) => report.errors.push(Arc::new(error)),
             }
         }
     }
+    clean_up(values, &mut report);
+    report
+}
+
+/// Deletes what compactions hid before the grace, and what processes that died left half-written.
+pub(crate) fn clean_up(values: &Path, report: &mut CompactReport) {
     let now = time::to_system(time::now_nanos());
-    delete_retired(values, now, &mut report);
+    delete_retired(values, now, report);
     match durable::reap(values, TEMPORARY_AGE, now) {
         Ok(reaped) => report.deleted += reaped.len() as u64,
         Err(error) => report.errors.push(Arc::new(error.into())),
@@ -100,7 +119,6 @@ pub(crate) fn compact(values: &Path, names: &[String]) -> CompactReport {
     for error in &report.errors {
         tracing::warn!(error = %error, "compaction is incomplete; nothing is lost");
     }
-    report
 }
 
 /// Divides sources into groups that can each become one part; sources that stay alone are left out.
@@ -183,12 +201,15 @@ pub(crate) fn open(
     Ok(Some(Source { path: path.to_owned(), facts, columns }))
 }
 
-/// Publishes one part with the rows of all sources.
-fn merge(values: &Path, group: &[Source]) -> Result<(), StoreError> {
-    let Some(mut facts) = group.first().map(|source| source.facts.clone()) else { return Ok(()) };
-    for source in group.iter().skip(1) {
-        facts.merge(&source.facts);
-    }
+/// Publishes one part with the rows of all sources, and says where it is.
+///
+/// # Errors
+/// [`StoreError::Late`] when it is not done by then; nothing was published. Otherwise what cannot be read or written.
+pub(crate) fn merge(values: &Path, group: &[Source], until: Option<Instant>) -> Result<PathBuf, StoreError> {
+    let path = values.join(new_part_name());
+    let mut all = group.iter().map(|source| source.facts.clone());
+    let Some(mut facts) = all.next() else { return Err(StoreError::Late) };
+    all.for_each(|other| facts.merge(&other));
     let mut types: Vec<(&str, ValueType)> = group
         .iter()
         .flat_map(|source| source.columns.iter().map(|(name, of)| (name.as_str(), *of)))
@@ -199,7 +220,6 @@ fn merge(values: &Path, group: &[Source]) -> Result<(), StoreError> {
     let fields = types.iter().copied().filter(|(name, _)| !name.starts_with(RESERVED_PREFIX));
     let schema = part_schema(has, fields);
 
-    let path = values.join(new_part_name());
     let failed = |source| StoreError::Part { operation: "compact into", path: path.clone(), source };
     let staged = StagedFile::create(&path, Durability::State)?;
     let mut writer = PartWriter::new(staged, Arc::clone(&schema), facts.runs.is_none()).map_err(failed)?;
@@ -208,6 +228,9 @@ fn merge(values: &Path, group: &[Source]) -> Result<(), StoreError> {
         let batch = batch?;
         rows += batch.num_rows() as u64;
         writer.write(&batch).map_err(failed)?;
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Err(StoreError::Late);
+        }
     }
     if rows != facts.rows {
         let text = format!("the sources promise {} rows and have {rows}", facts.rows);
@@ -217,11 +240,11 @@ fn merge(values: &Path, group: &[Source]) -> Result<(), StoreError> {
     fault::point("store.compact.publish");
     staged.commit()?;
     tracing::info!(part = %path.display(), sources = group.len(), rows, "parts compacted");
-    Ok(())
+    Ok(path)
 }
 
 /// Hides the sources of a published replacement.
-fn retire(group: &[Source], report: &mut CompactReport) {
+pub(crate) fn retire(group: &[Source], report: &mut CompactReport) {
     fault::point("store.compact.retire");
     for source in group {
         match hide(&source.path) {

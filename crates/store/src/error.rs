@@ -197,7 +197,10 @@ pub enum StoreError {
         /// The cause.
         source: rmp_serde::encode::Error,
     },
-    /// A segment of the journal could not be taken over.
+    /// A compaction would have taken longer than it may.
+    #[error("the compaction would take too long; the parts stay as they are")]
+    Late,
+    /// A lock is somebody else's, or could not be taken.
     #[error(transparent)]
     Lock(#[from] Box<LockError>),
     /// The store was closed before.

@@ -5,10 +5,14 @@
 //! than the interval; the rest is published by whoever opens the root next ([`recover`](crate::ObjectStore::recover)),
 //! or read from the segment itself while its writer runs ([`Freshness::Live`](crate::Freshness)).
 //!
+//! Beside the segments stands one more file as long as the writer lives and has published something, `.writer-<writer>`:
+//! its parts are its own to compact until that is gone.
+//!
 //! A thread of its own writes it, so a batch that takes long to publish keeps nothing out of the journal. A segment is
 //! owned as [`OwnedFile`] says, so nobody takes it from a writer that lives.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,6 +29,9 @@ const PREFIX: &str = ".journal-";
 
 /// What the names of segments begin with that are kept because frames in them are damaged.
 const DAMAGED_PREFIX: &str = ".damaged-journal-";
+
+/// What the names of the files begin with that say that a writer lives.
+const WRITER_PREFIX: &str = ".writer-";
 
 /// How long a journal that could not be written waits before it is tried again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -72,6 +79,35 @@ pub(crate) fn damaged_name(segment: &str) -> String {
     format!("{DAMAGED_PREFIX}{}", segment.strip_prefix(PREFIX).unwrap_or(segment))
 }
 
+/// Whether the writer of a part lives.
+///
+/// # Errors
+/// [`StoreError::Lock`].
+pub(crate) fn lives(values: &Path, writer: &str) -> Result<bool, StoreError> {
+    let path = values.join(format!("{WRITER_PREFIX}{writer}"));
+    let dead = OwnedFile::take(&path).map_err(Box::new)?.is_some();
+    Ok(!dead && path.exists())
+}
+
+/// Removes what dead writers left to say that they live; says of how many.
+///
+/// # Errors
+/// [`StoreError::Io`], [`StoreError::Lock`], [`StoreError::Commit`].
+pub(crate) fn sweep_writers(values: &Path) -> Result<u64, StoreError> {
+    let failed = |source| StoreError::Io { operation: "list", path: values.to_owned(), source };
+    let mut removed = 0;
+    for entry in fs::read_dir(values).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with(WRITER_PREFIX))
+            && let Some(dead) = OwnedFile::take(&values.join(name)).map_err(Box::new)?
+        {
+            dead.remove()?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
 /// The segments of one store object.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -87,6 +123,8 @@ pub(crate) struct Journal {
 #[derive(Debug, Default)]
 struct Open {
     segments: BTreeMap<u64, OwnedFile>,
+    /// Says that the writer lives; there from its first part on.
+    alive: Option<OwnedFile>,
     /// The batches of all segments below this are published.
     published: u64,
     /// The last write failed, and that was said.
@@ -179,6 +217,19 @@ impl Journal {
         Ok(())
     }
 
+    /// Says from now on that the writer lives; called before each part.
+    ///
+    /// # Errors
+    /// [`StoreError::Commit`].
+    pub(crate) fn announce(&self) -> Result<(), StoreError> {
+        let mut open = self.lock();
+        if open.alive.is_none() {
+            let path = self.values.join(format!("{WRITER_PREFIX}{}", self.writer));
+            open.alive = Some(OwnedFile::create(&path)?);
+        }
+        Ok(())
+    }
+
     /// Removes the segment of a batch that is published.
     pub(crate) fn published(&self, number: u64) {
         let mut open = self.lock();
@@ -200,12 +251,29 @@ impl Journal {
         if open.beat.is_some_and(|beat| beat.elapsed() < HEARTBEAT) {
             return;
         }
-        for segment in open.segments.values().filter(|segment| segment.needs_heartbeat()) {
+        for segment in open.segments.values().chain(&open.alive).filter(|file| file.needs_heartbeat()) {
             if let Err(error) = segment.beat() {
                 tracing::warn!(error = %error, "a segment of the journal may be taken for that of a dead process");
             }
         }
         open.beat = Some(Instant::now());
+    }
+
+    /// Writes no more, and says that the writer is gone. What is left of its segments is recovered by others.
+    pub(crate) fn close(&self) {
+        self.release();
+        if let Some(alive) = self.lock().alive.take()
+            && let Err(error) = alive.remove()
+        {
+            tracing::debug!(error = %error, "a file that says that a writer lives stays, and nobody owns it");
+        }
+    }
+
+    /// Lets go of everything, as the end of the process does.
+    #[cfg(test)]
+    pub(crate) fn die(&self) {
+        self.release();
+        drop(self.lock().alive.take());
     }
 
     /// Writes no more, and lets go of the segments that are left: whoever opens the root next recovers them.

@@ -98,6 +98,7 @@ mod stamp;
 mod store;
 #[cfg(test)]
 mod testkit;
+mod tiers;
 mod view;
 mod writer;
 
@@ -124,6 +125,7 @@ pub use removal::Removal;
 pub use resolve::ResolveError;
 pub use run::RunSummary;
 pub use store::{CloseReport, FlushReport, ObjectStore, StoreOptions};
+pub use tiers::{CompactGroup, CompactPlan, compact_root, plan_compaction};
 pub use view::{Artifact, ArtifactInfo, CheckpointInfo, NodeView};
 
 /// The example of the project's README, which is compiled with the tests.

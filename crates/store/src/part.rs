@@ -93,8 +93,8 @@ pub(crate) struct PartFacts {
     pub(crate) last: Node,
     /// The smallest and the largest write.
     pub(crate) writes: (i64, i64),
-    /// The writer of all rows.
-    pub(crate) writer: String,
+    /// The writer of all rows; `None` when there are several.
+    pub(crate) writer: Option<String>,
     /// All runs, sorted; `None` when there are more than [`MAX_FOOTER_RUNS`].
     pub(crate) runs: Option<Vec<RunRange>>,
 }
@@ -136,12 +136,15 @@ impl PartFacts {
             }
             last = node;
         }
-        let (first, last, writer) = (first.clone(), last.clone(), writer.to_owned());
+        let (first, last, writer) = (first.clone(), last.clone(), Some(writer.to_owned()));
         Some(PartFacts { rows: count, first, last, writes, writer, runs })
     }
 
-    /// Adds the rows of another part of the same writer.
+    /// Adds the rows of another part.
     pub(crate) fn merge(&mut self, other: &PartFacts) {
+        if self.writer != other.writer {
+            self.writer = None;
+        }
         self.rows += other.rows;
         self.writes = (self.writes.0.min(other.writes.0), self.writes.1.max(other.writes.1));
         if other.first < self.first {
@@ -165,8 +168,8 @@ impl PartFacts {
             (FOOTER_FIRST, identity(&self.first)),
             (FOOTER_LAST, identity(&self.last)),
             (FOOTER_WRITES, serde_json::json!([self.writes.0, self.writes.1]).to_string()),
-            (FOOTER_WRITER, self.writer.clone()),
         ];
+        pairs.extend(self.writer.clone().map(|writer| (FOOTER_WRITER, writer)));
         if let Some(runs) = &self.runs {
             let runs = runs.iter().map(|run| (&run.name, &run.nonce, run.first_seq, run.last_seq));
             pairs.push((FOOTER_RUNS, serde_json::json!(runs.collect::<Vec<_>>()).to_string()));
@@ -210,7 +213,7 @@ impl PartFacts {
             first: identity(FOOTER_FIRST)?,
             last: identity(FOOTER_LAST)?,
             writes: json(FOOTER_WRITES)?,
-            writer: find(FOOTER_WRITER).ok_or_else(|| damaged(FOOTER_WRITER))?.to_owned(),
+            writer: find(FOOTER_WRITER).map(str::to_owned),
             runs,
         }))
     }

@@ -42,6 +42,7 @@ use crate::reader::ObjectReader;
 use crate::row::Marks;
 use crate::schema::{CHECKPOINT, FINISHED, NAME, NONCE, RESERVED_PREFIX, SEQ, ValueType, WRITE};
 use crate::store::ObjectStore;
+use crate::tiers::lock;
 
 /// What there is of a run, and goes with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,6 +132,8 @@ impl ObjectStore {
     /// Readers that began earlier see the run as it was or with less, and none fails.
     pub fn remove_run(&self, run: &Node) -> Result<Removal, StoreError> {
         self.flush()?;
+        // A compaction that began before would bring back what is taken out here.
+        let _lock = lock(&values_folder(self.root()))?;
         let reader = self.reader();
         let found = reader.removal(run)?;
         if let Some(part) = found.foreign.first() {
@@ -233,7 +236,7 @@ fn records(set: &PartSet, run: &Node) -> Result<Removal, Fault> {
         removal.rows += rows;
         match rows {
             0 => {}
-            _ if part.writer.is_none() => removal.foreign.push(part.name.to_string()),
+            _ if !part.ours => removal.foreign.push(part.name.to_string()),
             rows if rows == of => removal.parts += size,
             _ => removal.shared += size,
         }

@@ -103,7 +103,7 @@ pub(crate) const FOOTER_FIRST: &str = "waycairn.first";
 pub(crate) const FOOTER_LAST: &str = "waycairn.last";
 /// Footer key: the smallest and the largest `_x_write`, as JSON `[min,max]`.
 pub(crate) const FOOTER_WRITES: &str = "waycairn.writes";
-/// Footer key: the one `_x_writer` of all rows.
+/// Footer key: the one `_x_writer` of all rows. Absent when there are several.
 pub(crate) const FOOTER_WRITER: &str = "waycairn.writer";
 /// Footer key: every run in the part, sorted, as JSON `[["name","nonce",first_seq,last_seq],...]`. Absent
 /// when there are more than [`MAX_FOOTER_RUNS`].

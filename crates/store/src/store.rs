@@ -14,7 +14,7 @@ use waycairn_durable::{self as durable, ensure_format, fault, read_format, time}
 
 use crate::batch::Launch;
 use crate::blob::{Blobs, CHECKPOINT_ENTRY, StagedEntry, blobs_folder, check_inside, check_name};
-use crate::compact::{CompactReport, TEMPORARY_AGE, compact};
+use crate::compact::{CLOSE_LIMIT, CompactReport, TEMPORARY_AGE, compact};
 use crate::error::{RecordError, StoreError};
 use crate::field::{Scalar, check_tag};
 use crate::journal::{Journal, JournalPolicy};
@@ -501,7 +501,6 @@ impl ObjectStore {
             }
             self.queue.end_journal();
         }
-        self.journal.release();
         let mut report = CloseReport { parts: self.published_parts(), ..CloseReport::default() };
         if let Ok(totals) = self.queue.totals() {
             report.records = totals.published;
@@ -511,9 +510,11 @@ impl ObjectStore {
             }
             if at_close == AtClose::Compact {
                 let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                report.compaction = compact(&values_folder(&self.root), &parts);
+                report.compaction = compact(&values_folder(&self.root), &parts, CLOSE_LIMIT);
             }
         }
+        // From here on others may compact its parts.
+        self.journal.close();
         report
     }
 

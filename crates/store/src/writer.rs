@@ -52,6 +52,7 @@ impl Writer {
 
     /// Publishes one batch; `unwritten` is what is still in no part.
     fn write(&self, rows: &Rows, unwritten: &mut u64) -> Result<(), StoreError> {
+        retry(&self.retry, thread::sleep, || self.journal.announce().map_err(Failed::claim))?;
         let batch = Batch::new(rows, &self.launch);
         for table in batch.tables() {
             let name = publish_table(&self.values, &table, &self.retry)?;

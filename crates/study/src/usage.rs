@@ -198,6 +198,9 @@ impl Look {
             let name = entry.file_name();
             let area = match name.to_str().unwrap_or_default() {
                 name if name.starts_with(".old-part-") => Area::Replaced,
+                name if name.starts_with(".journal-") || name.starts_with(".damaged-journal-") => {
+                    Area::Values
+                }
                 name if name.starts_with('.') => Area::Temporary,
                 name if name.starts_with("part-") => Area::Values,
                 _ => Area::Other,

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod artifact;
+mod compact;
 mod compare;
 mod completions;
 mod du;
@@ -66,6 +67,7 @@ pub(crate) enum Command {
     Gc(gc::GcArgs),
     Record(record::RecordArgs),
     Recover(recover::RecoverArgs),
+    Compact(compact::CompactArgs),
     Du(du::DuArgs),
     Rm(rm::RmArgs),
     Plugins(plugins::PluginsArgs),
@@ -104,6 +106,7 @@ impl Command {
             Self::Train(args) => train::run(args, context),
             Self::Tail(args) => tail::run(&args, context).map(|()| Exit::Done),
             Self::Record(args) => record::run(&args, context),
+            Self::Compact(args) => compact::run(&args, context).map(|()| Exit::Done),
             Self::Recover(args) => recover::run(&args, context).map(|()| Exit::Done),
             Self::Nodes(args) => nodes::run(&args, context).map(|()| Exit::Done),
             Self::Show(args) => show::run(&args, context).map(|()| Exit::Done),

@@ -124,7 +124,7 @@ pub(crate) fn attempt<T>(
 /// Where one part of another program is unsorted, others may be: they are looked at together, so that the next
 /// attempt is the last.
 fn find_unsorted(set: &PartSet) {
-    for part in set.parts.iter().filter(|part| part.writer.is_none() && !part.is_unsorted()) {
+    for part in set.parts.iter().filter(|part| !part.ours && !part.is_unsorted()) {
         // What else is wrong with a part is the business of the attempt that reads it.
         if matches!(is_sorted(part), Ok(false)) {
             part.mark_unsorted();
