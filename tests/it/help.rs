@@ -47,6 +47,8 @@ pub(crate) fn folder() -> tempfile::TempDir {
     for name in ["FILE", "shakespeare.txt"] {
         std::fs::write(at(name), "ROMEO:\n".repeat(100) + &text(20_000)).expect("a text");
     }
+    let record = "{\"name\": \"sim\", \"nonce\": \"94ab\", \"seq\": 0, \"fields\": {\"energy\": -1.5}}\n{\"flush\": true}\n";
+    std::fs::write(at("records.jsonl"), record).expect("records");
     folder
 }
 

@@ -19,9 +19,14 @@ pub(crate) fn split(lists: &[String]) -> Result<Vec<String>, CliError> {
     Ok(keys)
 }
 
+/// Splits a list of keys to sort by; see [`sort`].
+pub(crate) fn sorts(lists: &[String]) -> Result<Vec<(String, bool)>, CliError> {
+    lists.iter().flat_map(|list| pieces(list)).map(|piece| sort(piece.trim())).collect()
+}
+
 /// Splits `K`, `K:asc` or `K:desc` into the key and whether it descends. A key that holds a colon stands in double
 /// quotes; `field:` before a key is no part of it.
-pub(crate) fn sort(text: &str) -> Result<(String, bool), CliError> {
+fn sort(text: &str) -> Result<(String, bool), CliError> {
     let (prefix, rest) = text.split_at(if text.starts_with(FIELD) { FIELD.len() } else { 0 });
     let (key, descending) = match rest.rsplit_once(':') {
         Some((key, "desc")) => (key, true),

@@ -279,8 +279,9 @@ impl ObjectReader {
         Ok(self.ask(|set, _| Ok(key_infos(&set.fields)))?.value)
     }
 
-    /// Answers an SQL query over the tables `nodes` (one row a node, folded, a column for each field) and
-    /// `records` (the rows of the parts as they are).
+    /// Answers an SQL query over the tables `nodes` (one row a node, folded, a column for each field),
+    /// `records` (the rows of the parts as they are), `edges` (`node` and `parent` as addresses, and the identity of both)
+    /// and `blobs` (the nodes that have files, with `path` below `objects/blobs`, `checkpoint` and `artifacts`).
     ///
     /// # Errors
     /// [`QueryError::Sql`], and any [`QueryError`] of reading parts.
@@ -358,7 +359,7 @@ fn key_infos(fields: &FieldTable) -> Vec<KeyInfo> {
 }
 
 /// The distinct edges that records in scope hold, sorted.
-fn edges(set: &PartSet, scope: IdentityScope) -> Result<Vec<Edge>, Fault> {
+pub(crate) fn edges(set: &PartSet, scope: IdentityScope) -> Result<Vec<Edge>, Fault> {
     let mut spec = FoldSpec::default();
     let parents = spec.set(PARENT);
     let with_parents = set.parts.iter().filter(|part| part.schema.column(PARENT).is_some());

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use waycairn_store::{Diagnostic, Expr, NodeRow, ObjectReader, Order, Query, Scalar, SortKey};
+use serde_json::json;
+use waycairn_store::{Diagnostic, Explanation, Expr, NodeRow, ObjectReader, Order, Query, Scalar, SortKey};
 
 use crate::context::Context;
 use crate::error::CliError;
 use crate::number::plural;
 use crate::output::{Format, RowOutput};
 use crate::rows::{self, Columns, FIELD, meant_key};
-use crate::table::Grid;
+use crate::table::{Grid, printable};
 use crate::value::Value;
 use crate::{count, failure, keys};
 
@@ -20,7 +21,8 @@ use crate::{count, failure, keys};
 Examples:
   waycairn query 'val/loss < 2.8' --keys train/loss,val/loss --format csv
   waycairn query \"name = 'shakespeare' and checkpoint\" --sort val/loss --limit 1
-  waycairn query --keys val/loss --sort written:desc --limit 10
+  waycairn query --keys val/loss --sort name,written:desc --limit 10
+  waycairn query 'val/loss < 2.8' --keys val/loss --explain --format json
 
 An EXPR compares keys with values: val/loss < 2.8, name in ('x', 'y'), seq >= 100, \"a key with spaces\" != 3.
 Operators are =, !=, <, <=, >, >= and in. Terms are joined with and, or, not and parentheses. `has KEY` and `missing KEY` ask whether a node has the
@@ -30,7 +32,10 @@ key at all; a comparison with a missing key is false. `checkpoint`, `artifact`, 
 other commands. `tag = 'x'` and `written >= '2026-11-30T12:00:00Z'` choose which records are folded, those that are marked so
 or as new: a field that only other records of the node have counts as missing. The `written` of --keys and --sort is another
 thing, the time of the node's last record.
-A key that is called like a word of the language or a column of the answer is written field:KEY.")]
+A key that is called like a word of the language or a column of the answer is written field:KEY.
+
+--explain gives {parts, journals, parts_read, row_groups, row_groups_read, rows_read, columns, ranges, threads}: parts are files of
+records, and those of which nothing is read are known by their footers to hold nothing that is asked for.")]
 pub(crate) struct QueryArgs {
     /// What the nodes must satisfy [default: every node]
     #[arg(value_name = "EXPR")]
@@ -38,9 +43,15 @@ pub(crate) struct QueryArgs {
     /// Show these keys, in this order [default: all]; `written` is the last record's time
     #[arg(long, value_name = "KEY,..")]
     pub(super) keys: Vec<String>,
-    /// Sort by a key, or by name, nonce, seq or written; nodes without it come last
-    #[arg(long, value_name = "KEY[:desc]")]
-    pub(super) sort: Option<String>,
+    /// Sort by keys, or by name, nonce, seq or written, the first one first; nodes without one come last
+    #[arg(long, value_name = "KEY[:desc],..")]
+    pub(super) sort: Vec<String>,
+    /// Fail when a key is named that no node has
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Say what would be read, and read it not
+    #[arg(long)]
+    pub(super) explain: bool,
     /// Show at most this many nodes
     #[arg(long, value_name = "N", value_parser = count::any::<usize>, allow_negative_numbers = true)]
     pub(super) limit: Option<usize>,
@@ -61,6 +72,9 @@ pub(crate) fn run(args: &QueryArgs, context: &Context) -> Result<(), CliError> {
     let asked = Asked::parse(&keys::split(&args.keys)?);
     let mut query = build(args, &reader)?;
     let named = named(args)?;
+    if args.explain {
+        return explain(&mut query, &asked, args, context);
+    }
     let mut out = args.output.open(&context.terminal)?;
     match args.output.format() {
         Format::Parquet | Format::Arrow if args.keys.is_empty() || asked.is_of_fields() => {
@@ -106,6 +120,40 @@ pub(crate) fn run(args: &QueryArgs, context: &Context) -> Result<(), CliError> {
     out.finish()
 }
 
+/// What the answer would read.
+fn explain(query: &mut Query, asked: &Asked, args: &QueryArgs, context: &Context) -> Result<(), CliError> {
+    let answer = query.explain(&asked.selection()).map_err(failure::query)?;
+    context.diagnostics(&answer.diagnostics);
+    let mut out = args.output.open(&context.terminal)?;
+    let explanation = answer.value;
+    match args.output.format() {
+        Format::Json => out.json(&Value::from(json!(explanation)))?,
+        Format::Jsonl => out.json_line(&Value::from(json!(explanation)))?,
+        Format::Table => out.text(&explained(&explanation))?,
+        Format::Csv | Format::Parquet | Format::Arrow => {
+            return Err(CliError::usage("an explanation is no table")
+                .why("it is one object")
+                .next("take `--format json`, or none"));
+        }
+    }
+    out.finish()
+}
+
+fn explained(explanation: &Explanation) -> String {
+    let Explanation { parts, journals, parts_read, row_groups, row_groups_read, rows_read, columns, .. } =
+        explanation;
+    let columns = if columns.is_empty() { "none".to_owned() } else { columns.join(", ") };
+    let ranges = plural(explanation.ranges, "range");
+    let threads = plural(explanation.threads, "thread");
+    format!(
+        "parts       {parts_read} of {parts} ({journals} of journals)\n\
+         row groups  {row_groups_read} of {row_groups}, with {rows_read} rows\n\
+         columns     {}\n\
+         folded in   {ranges} on {threads}\n",
+        printable(&columns)
+    )
+}
+
 /// What to say of an answer that is empty because of its keys: one that no node has leaves no rows, whatever matches.
 fn emptied(
     diagnostics: &[Diagnostic],
@@ -144,10 +192,12 @@ fn build(args: &QueryArgs, reader: &ObjectReader) -> Result<Query, CliError> {
     if let Some(text) = &args.expression {
         query.expression(Expr::parse(text).map_err(failure::parse)?);
     }
-    if let Some(sort) = &args.sort {
-        let (key, descending) = keys::sort(sort)?;
+    for (key, descending) in keys::sorts(&args.sort)? {
         query
             .sort(SortKey::from(key.as_str()), if descending { Order::Descending } else { Order::Ascending });
+    }
+    if args.strict {
+        query.strict();
     }
     if let Some(limit) = args.limit {
         query.limit(limit);
@@ -158,12 +208,10 @@ fn build(args: &QueryArgs, reader: &ObjectReader) -> Result<Query, CliError> {
     Ok(query)
 }
 
-/// The keys that the question is about: the one to sort by, then those of the expression.
+/// The keys that the question is about: those to sort by, then those of the expression.
 fn named(args: &QueryArgs) -> Result<Vec<String>, CliError> {
-    let mut named = Vec::new();
-    if let Some(sort) = &args.sort {
-        named.push(meant_key(&keys::sort(sort)?.0).to_owned());
-    }
+    let sorts = keys::sorts(&args.sort)?;
+    let mut named: Vec<String> = sorts.iter().map(|(key, _)| meant_key(key).to_owned()).collect();
     if let Some(text) = &args.expression {
         let expression = Expr::parse(text).map_err(failure::parse)?;
         named.extend(expression.keys().into_iter().map(str::to_owned));

@@ -23,8 +23,11 @@ const MAX_LINE_BYTES: u64 = 64 << 20;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  echo '{\"name\": \"sim\", \"seq\": 0, \"fields\": {\"energy\": -1.5}}' | waycairn record
-  printf '%s\\n' '{\"name\": \"sim\", \"nonce\": \"94ab\", \"seq\": 1, \"fields\": {\"energy\": -1.7}}' '{\"flush\": true}' | waycairn record
+  waycairn record < records.jsonl
+
+Such a file, or what a program writes into a pipe:
+  {\"name\": \"sim\", \"nonce\": \"94ab\", \"seq\": 0, \"fields\": {\"energy\": -1.5}}
+  {\"flush\": true}
 
 A line is {name, seq, nonce?, process?, parent?, tag?, fields?}: `fields` are bools, 64-bit integers, floats, strings and null;
 a float that JSON cannot say is {\"$float\": \"NaN\"}, \"Infinity\" or \"-Infinity\". Without a nonce the lines of one name are one

@@ -11,12 +11,14 @@ use crate::rows::{self, Columns};
 use crate::table::Grid;
 use crate::value::Value;
 
-/// Answer a SQL SELECT over the tables `nodes` (folded) and `records` (as written)
+/// Answer a SQL SELECT over the tables `nodes` (folded), `records` (as written), `edges` and `blobs`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   waycairn sql 'SELECT name, nonce, min(\"val/loss\") AS best FROM nodes GROUP BY name, nonce ORDER BY best'
   waycairn sql 'SELECT * FROM records LIMIT 5' --format jsonl
+  waycairn sql 'SELECT node, parent_name, parent_seq FROM edges WHERE name <> parent_name'
+  waycairn sql 'SELECT name, seq, artifacts FROM blobs WHERE checkpoint'
 
 A key that is no plain word stands in double quotes, a string in single quotes. Numbers and truth values of a key are in the
 column \"key\" and its texts in \"key::text\": one that was only ever a text, such as job/base, has \"job/base::text\" alone.

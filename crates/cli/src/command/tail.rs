@@ -88,7 +88,6 @@ pub(crate) fn run(args: &TailArgs, context: &Context) -> Result<(), CliError> {
             looked_at.clone_from(&summary);
         }
         if summary.as_ref().is_some_and(|summary| summary.finished) {
-            context.note("the run is finished");
             break;
         }
         std::thread::sleep(PAUSE);

@@ -9,7 +9,7 @@ use waycairn_dag::Node;
 use crate::export::Table;
 use crate::field::Scalar;
 use crate::query::expression::{Comparison, Expr};
-use crate::query::request::{Request, Selection};
+use crate::query::request::{Explanation, Request, Selection};
 use crate::query::sort::{Order, SortKey};
 use crate::query::{Diagnostic, QueryError};
 use crate::reader::ObjectReader;
@@ -84,7 +84,15 @@ impl<'a> FieldFilter<'a> {
 
 impl Query {
     pub(crate) fn new(reader: ObjectReader) -> Query {
-        Query { reader, request: Request::default() }
+        Query::of(reader, Request::default())
+    }
+
+    pub(crate) fn of(reader: ObjectReader, request: Request) -> Query {
+        Query { reader, request }
+    }
+
+    pub(crate) fn request(&self) -> &Request {
+        &self.request
     }
 
     /// Keeps nodes for which an expression holds.
@@ -184,9 +192,17 @@ impl Query {
         self.expression(Expr::written_between(from, until))
     }
 
-    /// Sorts the answer. Ties, and answers without a key, stand in the order of the identities.
+    /// Sorts the answer. Called again, it sorts what ties by a further key. What ties in all of them, and an answer
+    /// without a key, stands in the order of the identities.
     pub fn sort(&mut self, key: impl Into<SortKey>, order: Order) -> &mut Query {
-        self.request.sort = Some((key.into(), order));
+        self.request.sort.push((key.into(), order));
+        self
+    }
+
+    /// Makes it an error when a key is unknown that is selected, compared or sorted by. Otherwise it is a
+    /// [`Diagnostic`].
+    pub fn strict(&mut self) -> &mut Query {
+        self.request.strict = true;
         self
     }
 
@@ -214,6 +230,15 @@ impl Query {
     pub fn raw(&mut self) -> &mut Query {
         self.request.raw = true;
         self
+    }
+
+    /// Says what [`select`](Query::select) would read, and reads nothing but footers.
+    ///
+    /// # Errors
+    /// As for `select`.
+    pub fn explain(&mut self, keys: &[&str]) -> Result<Answer<Explanation>, QueryError> {
+        let (request, reader) = (mem::take(&mut self.request), &self.reader);
+        reader.ask(|set, diagnostics| request.explain(set, Selection::Keys(keys), diagnostics))
     }
 
     /// The nodes.

@@ -117,6 +117,12 @@ pub enum QueryError {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A strict question names a key that nobody recorded.
+    #[error("{what}")]
+    Unknown {
+        /// Which one, and what may have been meant.
+        what: Diagnostic,
+    },
     /// A thread of the reader ended without a result.
     #[error("a thread that read the store ended unexpectedly: {what}; this is a defect of the program")]
     Thread {
@@ -176,6 +182,16 @@ pub enum Diagnostic {
         /// The type.
         data_type: String,
     },
+}
+
+impl Diagnostic {
+    /// Whether it says that a key is unknown.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(
+            self,
+            Diagnostic::UnknownField { .. } | Diagnostic::UnknownSortKey { .. } | Diagnostic::NoText { .. }
+        )
+    }
 }
 
 impl fmt::Display for Diagnostic {

@@ -29,6 +29,7 @@ mod predicate;
 mod provider;
 mod records;
 mod request;
+mod saved;
 mod scope;
 mod short;
 mod shown;
@@ -36,12 +37,16 @@ mod slots;
 mod sort;
 mod spec;
 mod sql;
+mod tables;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use builder::{Answer, FieldFilter, NodeRow, Query};
 pub use error::{Diagnostic, QueryError};
 pub use expression::{Comparison, Expr, ParseError};
+pub use request::Explanation;
+pub use saved::SavedQuery;
 pub use sort::{Order, SortKey};
 
 pub(crate) use block::Block;

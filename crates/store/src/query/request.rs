@@ -1,11 +1,13 @@
 //! A request and the ways to answer it from one listing.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt64Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::SchemaRef;
+use serde::Serialize;
 use waycairn_dag::Node;
 
 use crate::field::Scalar;
@@ -16,7 +18,7 @@ use crate::query::block::Block;
 use crate::query::builder::NodeRow;
 use crate::query::engine::{Threads, fold_ranges, threads};
 use crate::query::error::nearest;
-use crate::query::expression::Term;
+use crate::query::expression::{Expr, Term};
 use crate::query::fault::Fault;
 use crate::query::finished::finished_runs;
 use crate::query::plan::FoldPlan;
@@ -41,11 +43,37 @@ const MIN_TRIMMED_ROWS: usize = 8_192;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
     pub(crate) terms: Vec<Term>,
-    pub(crate) sort: Option<(SortKey, Order)>,
+    pub(crate) sort: Vec<(SortKey, Order)>,
     pub(crate) latest: bool,
     pub(crate) limit: Option<usize>,
     pub(crate) offset: usize,
     pub(crate) raw: bool,
+    /// What is unknown is an error.
+    pub(crate) strict: bool,
+}
+
+/// What an answer would read, and what it leaves alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// Parts in the listing, those that were made of journals among them.
+    pub parts: u64,
+    /// Parts that were made of the journals of running writers.
+    pub journals: u64,
+    /// Parts of which something is read: the footers of the others say that they hold no row in scope.
+    pub parts_read: u64,
+    /// Row groups in all parts.
+    pub row_groups: u64,
+    /// Row groups that are read.
+    pub row_groups_read: u64,
+    /// Rows in those; of these the pages outside of the scope are left out too.
+    pub rows_read: u64,
+    /// Columns that are decoded where a part has them, besides identity and stamp.
+    pub columns: Vec<String>,
+    /// Ranges of identities that are folded apart.
+    pub ranges: u64,
+    /// Threads that fold them.
+    pub threads: u64,
 }
 
 /// Which fields an answer gives.
@@ -63,7 +91,8 @@ struct Bound {
     predicate: Predicate,
     finished: HashSet<RunKey>,
     given: Given,
-    sort: BoundSort,
+    /// What the answer is sorted by, first key first; nothing when it has the order of the identities.
+    sort: Vec<(BoundSort, Order)>,
 }
 
 /// What is given of each node.
@@ -79,7 +108,6 @@ struct Given {
 
 #[derive(Clone, Copy, Debug)]
 enum BoundSort {
-    Identity,
     Name,
     Nonce,
     Seq,
@@ -89,9 +117,23 @@ enum BoundSort {
 
 /// What decides the place of a row in an answer.
 struct OrderKey {
-    sort: SortValue,
+    first: Option<SortValue>,
+    more: Vec<SortValue>,
     written: i64,
     seq: i64,
+}
+
+impl OrderKey {
+    fn push(&mut self, value: SortValue) {
+        match &self.first {
+            None => self.first = Some(value),
+            Some(_) => self.more.push(value),
+        }
+    }
+
+    fn sorts(&self) -> impl Iterator<Item = &SortValue> {
+        self.first.iter().chain(&self.more)
+    }
 }
 
 /// What one range gives to an answer: rows, in the order of the identities, each with what orders it.
@@ -107,9 +149,37 @@ impl<T> Default for Gathered<T> {
 }
 
 impl Request {
+    /// What an answer would read.
+    pub(crate) fn explain(
+        &self,
+        set: &PartSet,
+        selection: Selection<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Result<Explanation, Fault> {
+        let listed = set.parts.iter();
+        let mut explanation = Explanation {
+            parts: set.parts.len() as u64,
+            journals: listed.clone().filter(|part| part.memory.is_some()).count() as u64,
+            row_groups: listed.map(|part| part.groups.len() as u64).sum(),
+            threads: 1,
+            ..Explanation::default()
+        };
+        let Some(bound) = self.bind(set, selection, diagnostics)? else { return Ok(explanation) };
+        let read = bound.plan.parts();
+        explanation.parts_read = read.len() as u64;
+        explanation.row_groups_read = read.iter().map(|part| part.groups.len() as u64).sum();
+        let rows =
+            read.iter().flat_map(|part| part.groups.iter().map(|group| part.part.groups[*group].rows as u64));
+        explanation.rows_read = rows.sum();
+        explanation.ranges = bound.plan.ranges() as u64;
+        explanation.threads = threads().min(bound.plan.ranges()) as u64;
+        explanation.columns = bound.spec.names();
+        Ok(explanation)
+    }
+
     /// The number of nodes.
     pub(crate) fn count(&self, set: &PartSet, diagnostics: &mut Vec<Diagnostic>) -> Result<u64, Fault> {
-        let counting = Request { sort: None, ..self.clone() };
+        let counting = Request { sort: Vec::new(), ..self.clone() };
         let Some(bound) = counting.bind(set, Selection::Keys(&[]), diagnostics)? else { return Ok(0) };
         let counts = fold_ranges(&bound.plan, Threads(threads()), None, |block, count: &mut u64| {
             *count += bound.folded(block, set).holds(&bound.spec, &bound.predicate).count() as u64;
@@ -132,6 +202,7 @@ impl Request {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Result<Vec<NodeRow>, Fault> {
         let Some(bound) = self.bind(set, selection, diagnostics)? else { return Ok(Vec::new()) };
+        let orders = bound.orders();
         let gathered = fold_ranges(
             &bound.plan,
             Threads(threads()),
@@ -145,7 +216,7 @@ impl Request {
                     }
                     range.rows.extend(bound.rows(reader, &mut folded, &keep)?);
                     if self.is_sorted(&bound) {
-                        self.trim(range);
+                        self.trim(range, &orders);
                     }
                 }
                 Ok(range.rows.len())
@@ -165,7 +236,7 @@ impl Request {
                 .collect());
         }
         let mut rows: Vec<Option<NodeRow>> = all.rows.into_iter().map(Some).collect();
-        let places = self.cut(self.order(&all.keys));
+        let places = self.cut(self.order(&all.keys, &bound.orders()));
         Ok(places.into_iter().filter_map(|place| rows.get_mut(place).and_then(Option::take)).collect())
     }
 
@@ -213,7 +284,7 @@ impl Request {
         if !self.is_sorted(&bound) {
             return Ok((schema, slice(batches, self.offset, self.limit.unwrap_or(usize::MAX))));
         }
-        let places = self.cut(self.order(&keys));
+        let places = self.cut(self.order(&keys, &bound.orders()));
         Ok((Arc::clone(&schema), rearrange(&schema, &batches, &places)?))
     }
 
@@ -233,12 +304,33 @@ impl Request {
         let predicate = binder.conjuncts(&terms)?;
         let given = self.bind_selection(&mut binder, selection)?;
         short_nonces(set, &terms, binder.diagnostics);
-        let sort = self.bind_sort(&mut binder);
+        let sort: Vec<(BoundSort, Order)> = self
+            .sort
+            .iter()
+            .filter_map(|(key, order)| Some((bind_sort(key, &mut binder)?, *order)))
+            .collect();
+        if self.strict {
+            // In an or, and behind a not, an unknown key is only missing; here it is a mistake everywhere.
+            let whole = Expr { term: Term::All(terms.clone()) };
+            for key in whole.keys() {
+                let (column, _) = side(key);
+                if !binder.is_known(column) {
+                    binder.diagnose_unknown(column);
+                }
+            }
+        }
+        if self.strict
+            && let Some(unknown) = binder.diagnostics.iter().find(|diagnostic| diagnostic.is_unknown())
+        {
+            return Err(QueryError::Unknown { what: unknown.clone() }.into());
+        }
         if binder.nothing {
             return Ok(None);
         }
         let finished = if binder.finished { finished_runs(set, &scope)? } else { HashSet::new() };
-        spec.written = self.latest || matches!(sort, BoundSort::Written) || selection != Selection::Keys(&[]);
+        spec.written = self.latest
+            || sort.iter().any(|(key, _)| matches!(key, BoundSort::Written))
+            || selection != Selection::Keys(&[]);
         let plan = Arc::new(FoldPlan::new(set, spec.clone(), scope, records, threads())?);
         Ok(Some(Bound { spec, plan, predicate, finished, given, sort }))
     }
@@ -275,30 +367,9 @@ impl Request {
         Ok(given)
     }
 
-    fn bind_sort(&self, binder: &mut Binder<'_>) -> BoundSort {
-        match &self.sort {
-            None => BoundSort::Identity,
-            Some((SortKey::Name, _)) => BoundSort::Name,
-            Some((SortKey::Nonce, _)) => BoundSort::Nonce,
-            Some((SortKey::Seq, _)) => BoundSort::Seq,
-            Some((SortKey::Written, _)) => BoundSort::Written,
-            Some((SortKey::Field(key), _)) => {
-                let (column, side) = side(key);
-                if binder.is_known(column) {
-                    return BoundSort::Column(binder.spec.column(column), side);
-                }
-                let names = binder.fields.types.keys().map(|key| &**key);
-                let diagnostic =
-                    Diagnostic::UnknownSortKey { key: key.clone(), nearest: nearest(column, names) };
-                binder.diagnostics.push(diagnostic);
-                BoundSort::Identity
-            }
-        }
-    }
-
     /// Whether the answer has another order than that of the identities.
     fn is_sorted(&self, bound: &Bound) -> bool {
-        self.latest || !matches!(bound.sort, BoundSort::Identity)
+        self.latest || !bound.sort.is_empty()
     }
 
     /// How many rows in the order of the identities are enough, where that is the order of the answer.
@@ -307,15 +378,20 @@ impl Request {
     }
 
     /// The places of rows, which stand in the order of the identities, in the order of the answer.
-    fn order(&self, keys: &[OrderKey]) -> Vec<usize> {
+    fn order(&self, keys: &[OrderKey], orders: &[Order]) -> Vec<usize> {
         let mut places: Vec<usize> = (0..keys.len()).collect();
         if self.latest {
             places.sort_by(|one, other| {
                 let newest = |place: &usize| (keys[*place].written, keys[*place].seq);
                 newest(other).cmp(&newest(one))
             });
-        } else if let Some((_, order)) = &self.sort {
-            places.sort_by(|one, other| keys[*one].sort.compare(&keys[*other].sort, *order));
+        } else {
+            places.sort_by(|one, other| {
+                let pairs = keys[*one].sorts().zip(keys[*other].sorts()).zip(orders);
+                pairs.fold(Ordering::Equal, |so_far, ((one, other), order)| {
+                    so_far.then_with(|| one.compare(other, *order))
+                })
+            });
         }
         places
     }
@@ -331,13 +407,13 @@ impl Request {
     }
 
     /// Of a sorted answer only the first rows of a range can be among the first of all.
-    fn trim(&self, range: &mut Gathered<NodeRow>) {
+    fn trim(&self, range: &mut Gathered<NodeRow>, orders: &[Order]) {
         let limit = if self.latest { Some(1) } else { self.limit };
         let Some(keep) = limit.and_then(|limit| limit.checked_add(self.offset)) else { return };
         if range.rows.len() < keep.saturating_mul(2).max(MIN_TRIMMED_ROWS) {
             return;
         }
-        let mut places = self.order(&range.keys);
+        let mut places = self.order(&range.keys, orders);
         places.truncate(keep);
         let kept: HashSet<usize> = places.into_iter().collect();
         let mut place = 0;
@@ -353,7 +429,32 @@ impl Request {
     }
 }
 
+/// What a key to sort by is; `None` for a field that nobody recorded, which is told.
+fn bind_sort(key: &SortKey, binder: &mut Binder<'_>) -> Option<BoundSort> {
+    match key {
+        SortKey::Name => Some(BoundSort::Name),
+        SortKey::Nonce => Some(BoundSort::Nonce),
+        SortKey::Seq => Some(BoundSort::Seq),
+        SortKey::Written => Some(BoundSort::Written),
+        SortKey::Field(key) => {
+            let (column, side) = side(key);
+            if binder.is_known(column) {
+                return Some(BoundSort::Column(binder.spec.column(column), side));
+            }
+            let names = binder.fields.types.keys().map(|key| &**key);
+            let diagnostic = Diagnostic::UnknownSortKey { key: key.clone(), nearest: nearest(column, names) };
+            binder.diagnostics.push(diagnostic);
+            None
+        }
+    }
+}
+
 impl Bound {
+    /// In which order each key sorts.
+    fn orders(&self) -> Vec<Order> {
+        self.sort.iter().map(|(_, order)| *order).collect()
+    }
+
     fn folded<'a>(&'a self, block: &'a Block, set: &'a PartSet) -> Folded<'a> {
         Folded::new(block, &self.spec, &set.fields, &self.finished)
     }
@@ -362,29 +463,34 @@ impl Bound {
         let block = folded.block;
         let (_, written) = block.writes();
         let mut keys: Vec<OrderKey> = Vec::with_capacity(keep.count());
-        for (run, slots) in block.runs() {
-            let sort = match self.sort {
-                BoundSort::Name => SortValue::Text(Arc::clone(&run.name)),
-                BoundSort::Nonce => SortValue::Text(Arc::clone(&run.nonce)),
-                _ => SortValue::Missing,
-            };
+        for (_, slots) in block.runs() {
             for slot in slots.filter(|slot| keep.get(*slot)) {
-                keys.push(OrderKey { sort: sort.clone(), written: written[slot], seq: block.seqs()[slot] });
+                let (written, seq) = (written[slot], block.seqs()[slot]);
+                keys.push(OrderKey { first: None, more: Vec::new(), written, seq });
             }
         }
-        match self.sort {
-            BoundSort::Identity | BoundSort::Name | BoundSort::Nonce => {}
-            BoundSort::Seq => {
-                keys.iter_mut().for_each(|key| key.sort = SortValue::of(Some(Value::Int(key.seq))))
-            }
-            BoundSort::Written => keys.iter_mut().for_each(|key| {
-                let written = Some(key.written).filter(|written| *written != i64::MIN);
-                key.sort = SortValue::of(written.map(Value::Int));
-            }),
-            BoundSort::Column(column, side) => {
-                let column = folded.column(&self.spec, column);
-                for (slot, key) in keep.places().zip(&mut keys) {
-                    key.sort = SortValue::of(column.get(slot).filter(|value| side.takes(*value)));
+        for (by, _) in &self.sort {
+            match *by {
+                BoundSort::Name | BoundSort::Nonce => {
+                    let mut rows = keys.iter_mut();
+                    for (run, slots) in block.runs() {
+                        let text = if matches!(by, BoundSort::Name) { &run.name } else { &run.nonce };
+                        let kept = slots.filter(|slot| keep.get(*slot)).count();
+                        rows.by_ref().take(kept).for_each(|key| key.push(SortValue::Text(Arc::clone(text))));
+                    }
+                }
+                BoundSort::Seq => {
+                    keys.iter_mut().for_each(|key| key.push(SortValue::of(Some(Value::Int(key.seq)))));
+                }
+                BoundSort::Written => keys.iter_mut().for_each(|key| {
+                    let written = Some(key.written).filter(|written| *written != i64::MIN);
+                    key.push(SortValue::of(written.map(Value::Int)));
+                }),
+                BoundSort::Column(column, side) => {
+                    let column = folded.column(&self.spec, column);
+                    for (slot, key) in keep.places().zip(&mut keys) {
+                        key.push(SortValue::of(column.get(slot).filter(|value| side.takes(*value))));
+                    }
                 }
             }
         }

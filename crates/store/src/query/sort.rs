@@ -3,12 +3,15 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::query::grammar::FIELD_PREFIX;
 use crate::query::predicate::Number;
 use crate::query::slots::Value;
 
 /// What an answer is sorted by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 #[non_exhaustive]
 pub enum SortKey {
     /// The name, then the rest of the identity.
@@ -37,8 +40,32 @@ impl From<&str> for SortKey {
     }
 }
 
+impl From<String> for SortKey {
+    fn from(text: String) -> SortKey {
+        SortKey::from(text.as_str())
+    }
+}
+
+/// The text that is read as this key.
+impl From<SortKey> for String {
+    fn from(key: SortKey) -> String {
+        match key {
+            SortKey::Name => "name".to_owned(),
+            SortKey::Nonce => "nonce".to_owned(),
+            SortKey::Seq => "seq".to_owned(),
+            SortKey::Written => "written".to_owned(),
+            SortKey::Field(key) => match SortKey::from(key.as_str()) {
+                SortKey::Field(read) if read == key => key,
+                // A field that is called like one of these words.
+                _ => format!("{FIELD_PREFIX}{key}"),
+            },
+        }
+    }
+}
+
 /// Smallest or largest first. What has no value stands last both ways.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Order {
     /// Smallest first.
     #[default]

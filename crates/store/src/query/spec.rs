@@ -1,6 +1,6 @@
 //! What a fold has to produce, and the columns of a part that it needs for this.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::Fields;
@@ -56,6 +56,17 @@ impl FoldSpec {
     /// Whether the rank of records among others matters.
     pub(crate) fn ranks(&self) -> bool {
         !self.columns.is_empty()
+    }
+
+    /// The names of all columns that are decoded besides identity and stamp, each once.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        names.extend(self.columns.iter().map(|name| name.to_string()));
+        names.extend(self.flags.iter().map(|flag| flag.column().to_owned()));
+        names.extend(self.sets.iter().chain(&self.labels).map(|name| (*name).to_owned()));
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
     }
 
     /// The place of a folded column, which is added when it is new.

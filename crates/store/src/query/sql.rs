@@ -7,6 +7,7 @@ use std::thread;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::SchemaError;
+use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -18,7 +19,9 @@ use crate::listing::PartSet;
 use crate::query::engine::threads;
 use crate::query::fault::Fault;
 use crate::query::provider::{Parts, Reports};
-use crate::query::{Diagnostic, QueryError};
+use crate::query::scope::IdentityScope;
+use crate::query::{Diagnostic, QueryError, tables};
+use crate::reader::edges;
 use crate::schema::TEXT_SUFFIX;
 
 /// The one runtime of the process, for DataFusion alone.
@@ -73,8 +76,9 @@ pub(crate) fn sql(
         (several, threads(), STACK_BYTES)
     };
     let reports = Reports::default();
+    let small = small_tables(set, text)?;
     let answer = thread::scope(|scope| {
-        let ask = || runtime.block_on(run(set, text, partitions, &reports));
+        let ask = || runtime.block_on(run(set, &small, text, partitions, &reports));
         let asking = thread::Builder::new().name("waycairn-sql".to_owned()).stack_size(stack);
         let asking = asking.spawn_scoped(scope, ask).map_err(|error| not_started("the thread", &error))?;
         Ok::<_, Fault>(asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -116,8 +120,27 @@ fn is_deep(text: &str) -> Result<bool, DataFusionError> {
     Ok(operators > MAX_SHALLOW_OPERATORS)
 }
 
+/// The tables that are made before a statement runs, where it names them.
+fn small_tables(set: &PartSet, text: &str) -> Result<Vec<(&'static str, RecordBatch)>, Fault> {
+    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap_or_default();
+    let names = |table: &str| {
+        tokens
+            .iter()
+            .any(|token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(table)))
+    };
+    let mut tables = Vec::new();
+    if names("edges") || names("information_schema") || names("tables") {
+        tables.push(("edges", tables::edges(&edges(set, IdentityScope::default())?)?));
+    }
+    if names("blobs") || names("information_schema") || names("tables") {
+        tables.push(("blobs", tables::blobs(set)?));
+    }
+    Ok(tables)
+}
+
 async fn run(
     set: &PartSet,
+    small: &[(&str, RecordBatch)],
     text: &str,
     partitions: usize,
     reports: &Reports,
@@ -126,6 +149,10 @@ async fn run(
     let context = SessionContext::new_with_config(config);
     context.register_table("nodes", Arc::new(Parts::nodes(set, reports)))?;
     context.register_table("records", Arc::new(Parts::records(set, reports)))?;
+    for (name, batch) in small {
+        let table = MemTable::try_new(batch.schema(), vec![vec![batch.clone()]])?;
+        context.register_table(*name, Arc::new(table))?;
+    }
     // A reader never changes anything: questions only.
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     let frame = context.sql_with_options(text, options).await?;
