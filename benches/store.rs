@@ -147,7 +147,7 @@ fn points() -> Outcome<()> {
     for _ in 0..2 {
         reader.query().count()?;
     }
-    let mut told = |case: &str, work: &mut dyn FnMut() -> Outcome<usize>| {
+    let told = |case: &str, work: &mut dyn FnMut() -> Outcome<usize>| {
         let mut rows = 0;
         let time = median(5, || {
             let begin = Instant::now();
