@@ -76,14 +76,19 @@ fn launch(
     // Refused now rather than when the run has begun.
     Node::new(&name, "0000000000000000", 0)?;
     let (key, wish) = origin.wish(request, &name, &settings, experiment)?;
+
+    // Data that nobody trains on are not drawn. Nothing is written for a run that is finished, so that it is left alone
+    // where nothing can be written.
+    let known = known_runs(&reader, &name)?;
+    match decide(&wish, &key, &known) {
+        Ok(Plan::Skip { nonce, seq }) => {
+            return skipped(&reader, experiment, &course, &name, &nonce, seq, &known);
+        }
+        Ok(_) => {}
+        Err(refusal) => return Err(refused(&reader, request, &origin, refusal, steps)),
+    }
     let kept = origin.checkpoint().and_then(Checkpoint::vocabulary);
     let data = experiment.open(&settings, kept)?;
-
-    // Nothing is written for a run that is finished, so that it is left alone where nothing can be written.
-    let known = known_runs(&reader, &name)?;
-    if let Ok(Plan::Skip { nonce, seq }) = decide(&wish, &key, &known) {
-        return skipped(&reader, experiment, &course, &name, &nonce, seq, &known);
-    }
     stop.begin();
     ensure_format(&request.root)?;
     let _lock = lock(&request.root, &key)?;

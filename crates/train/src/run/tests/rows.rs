@@ -1,9 +1,15 @@
 //! Runs of the experiment `nre`, whose data are rows that it draws itself.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use burn::tensor::Tensor;
 use waycairn_gaussian::{Activation, Linear, Network};
 
 use super::*;
-use crate::Nre;
+use crate::data::{DataError, Rows};
+use crate::{
+    Demand, EpochCourse, Function, Initial, Key, Nre, NreModel, RowExperiment, RowTensors, Settings,
+};
 
 const SETS: [(&str, &str); 8] = [
     ("problem.dimension", "2"),
@@ -223,6 +229,83 @@ fn a_run_on_rows_may_be_branched_and_has_no_text_and_no_sample() {
     text.text = Some("text.txt".into());
     let error = train(&known(), &text, &Stop::new(), &mut ()).unwrap_err();
     assert!(error.to_string().contains("draws its own data"), "{error}");
+}
+
+/// `nre`, which counts how often its rows are drawn.
+#[derive(Clone, Default)]
+struct Counted(Arc<AtomicUsize>);
+
+impl RowExperiment for Counted {
+    type Model = NreModel;
+
+    fn name(&self) -> &'static str {
+        Nre.name()
+    }
+
+    fn version(&self) -> &'static str {
+        Nre.version()
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        Nre.keys()
+    }
+
+    fn recipe(&self, settings: &Settings) -> Result<serde_json::Value, SettingsError> {
+        Nre.recipe(settings)
+    }
+
+    fn size(&self, settings: &Settings) -> Result<u64, SettingsError> {
+        Nre.size(settings)
+    }
+
+    fn draw(&self, settings: &Settings) -> Result<Rows, DataError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Nre.draw(settings)
+    }
+
+    fn order(&self, settings: &Settings, epoch: u64) -> Vec<u32> {
+        Nre.order(settings, epoch)
+    }
+
+    fn course(&self, settings: &Settings) -> Result<EpochCourse, SettingsError> {
+        Nre.course(settings)
+    }
+
+    fn build(&self, settings: &Settings, initial: &Initial<'_>) -> Result<NreModel, SettingsError> {
+        Nre.build(settings, initial)
+    }
+
+    fn demand(&self, settings: &Settings) -> Result<Demand, SettingsError> {
+        Nre.demand(settings)
+    }
+
+    fn loss(&self, model: &NreModel, rows: &RowTensors<'_>) -> Option<Tensor<1>> {
+        Nre.loss(model, rows)
+    }
+
+    fn forward(&self) -> Function<NreModel> {
+        Nre.forward()
+    }
+}
+
+/// The rows were drawn before it was known that nobody trains on them: minutes of work for nothing.
+#[test]
+fn rows_are_drawn_for_what_is_trained_and_for_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let counted = Counted::default();
+    let known = crate::Experiments::new().with_rows(counted.clone());
+    let launch = |request: &TrainRequest| train(&known, request, &Stop::new(), &mut ());
+    let asked = request(folder.path(), &[]);
+    let report = launch(&asked).unwrap();
+    assert_eq!((report.status, counted.0.load(Ordering::Relaxed)), (Status::Finished, 1));
+    assert_eq!(launch(&asked).unwrap().status, Status::Skipped);
+    assert_eq!(counted.0.load(Ordering::Relaxed), 1);
+    let mut resumed = asked.clone();
+    resumed.base = Base::Resume(report.node);
+    assert!(matches!(launch(&resumed), Err(TrainError::Refused { .. })));
+    assert_eq!(counted.0.load(Ordering::Relaxed), 1);
+    assert_eq!(launch(&TrainRequest { fresh: true, ..asked }).unwrap().status, Status::Finished);
+    assert_eq!(counted.0.load(Ordering::Relaxed), 2);
 }
 
 #[test]
