@@ -7,7 +7,7 @@ use waycairn_durable::read_file;
 use waycairn_store::{NodeRow, ObjectReader, QueryError, RunSummary, Scalar};
 
 use crate::any_experiment::Experiments;
-use crate::checkpoint::CONFIG;
+use crate::checkpoint::{CONFIG, JOB, JobFile};
 use crate::error::TrainError;
 use crate::identity::{BASE_FIELD, Known, MODEL_FIELD, RunKey, SETTINGS_FIELD};
 use crate::settings::Settings;
@@ -36,6 +36,15 @@ pub fn recorded_config(reader: &ObjectReader, node: &Node) -> Option<(PathBuf, S
             checkpoints.iter().rev().take(TRIES).find_map(|seq| config(&at(node, *seq)))
         })
     })
+}
+
+/// Finds the name of the experiment that a node's run is of, as a checkpoint of the run has it; `None` as
+/// [`recorded_config`] does.
+#[must_use]
+pub fn recorded_experiment(reader: &ObjectReader, node: &Node) -> Option<String> {
+    let (config, _) = recorded_config(reader, node)?;
+    let job = read_file(&config.with_file_name(JOB)).ok()?;
+    Some(serde_json::from_slice::<JobFile>(&job).ok()?.experiment)
 }
 
 /// Returns what the run of a node recorded on its way, as `history.json` of its model holds it.

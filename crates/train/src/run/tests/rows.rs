@@ -308,6 +308,43 @@ fn rows_are_drawn_for_what_is_trained_and_for_nothing_else() {
     assert_eq!(counted.0.load(Ordering::Relaxed), 2);
 }
 
+/// `--steps`, `clip` and `on_nonfinite` were advised, which the experiment does not have.
+#[test]
+fn what_is_advised_about_a_run_on_rows_names_settings_that_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = request(folder.path(), &[]);
+    let report = run(&asked);
+    let length = crate::Length { setting: "training.epochs", value: 3, steps: 15 };
+    assert_eq!(report.length.as_ref(), Some(&length));
+    assert_eq!(run(&asked).length.as_ref(), Some(&length));
+
+    let mut branch = request(folder.path(), &[]);
+    branch.base = Base::Branch(report.node.clone());
+    let error = train(&known(), &branch, &Stop::new(), &mut ()).unwrap_err();
+    assert!(error.to_string().ends_with("has done 15 steps, and `training.epochs` = 3 makes 15"), "{error}");
+    assert_eq!(error.next().unwrap(), "ask for more than 3 with `--set training.epochs`");
+
+    let mut resume = TrainRequest::new(folder.path());
+    resume.base = Base::Resume(report.node.clone());
+    let error = train(&known(), &resume, &Stop::new(), &mut ()).unwrap_err();
+    let next = error.next().unwrap();
+    assert!(next.ends_with(" --set training.epochs=6`") && !next.contains("--steps"), "{next}");
+    // It is a command that does what it says.
+    let mut further = TrainRequest::new(folder.path());
+    (further.base, further.name) = (Base::Branch(report.node), Some("further".to_owned()));
+    further.sets = vec![("training.epochs".to_owned(), "6".to_owned())];
+    let further = run(&further);
+    assert_eq!((further.status, further.steps, further.updates), (Status::Finished, 30, 15));
+
+    let wild = request(&folder.path().join("wild"), &[("training.learning_rate", "1e38")]);
+    let error = train(&known(), &wild, &Stop::new(), &mut ()).unwrap_err();
+    assert!(matches!(error, TrainError::NotFinite { .. }), "{error:?}");
+    assert_eq!(
+        error.next().unwrap(),
+        "branch from an earlier checkpoint with a lower `training.gradient_clip` or `training.learning_rate`"
+    );
+}
+
 #[test]
 fn settings_that_cannot_be_trained_with_are_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -319,7 +356,7 @@ fn settings_that_cannot_be_trained_with_are_refused_before_anything_is_written()
         format!("{error}{why}")
     };
     for (sets, told) in [
-        (&[("prior", "nrmal")][..], "`cohort.priors` cannot be \"nrmal\" (it takes a prior that is defined:"),
+        (&[("prior", "nrmal")][..], "`prior` cannot be \"nrmal\" (it takes a prior that is defined:"),
         (&[("problem.infer", "[\"std:5\"]")], "`problem.infer[0]` cannot be \"std:5\""),
         (&[("problem.dimension", "0")], "`problem.dimension` cannot be 0 (it takes a whole number of 1 to"),
         (&[("data.train_size", "7")], "`data.train_size` cannot be 7 (it takes an even whole number"),
