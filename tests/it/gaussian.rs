@@ -466,6 +466,33 @@ fn gaussian_case_22_the_ratio_alone_and_pairs_off_the_lattice() {
     assert!(refused.status != Some(0) && refused.err.contains("ratio"), "{refused}");
 }
 
+/// The last node was exported, and a study takes the best one as the model.
+#[test]
+fn an_export_of_a_run_has_the_weights_that_a_study_takes_as_its_model() {
+    let folder = folder();
+    let run = |line: &str| shell(folder.path(), line);
+    // So long on so few rows that later epochs are worse.
+    let sets =
+        ["data.train_size=70", "data.validation_size=20", "training.batch_size=16", "training.epochs=12"];
+    let model = ["model.kind=residual", "training.learning_rate=0.02", "training.checkpoint=best"];
+    let sets: String = sets.iter().chain(&model).map(|set| format!(" --set {set}")).collect();
+    let trained = run(&format!("waycairn train --root out --experiment nre{sets}"));
+    assert_eq!(trained.status, Some(0), "{trained}");
+    let exported = |node: &str, file: &str| {
+        let run = run(&format!("waycairn export --root out {node} -o {file}"));
+        assert_eq!(run.status, Some(0), "{run}");
+        (fs::read(folder.path().join(file)).expect("weights"), run.err)
+    };
+    let (model, told) = exported("nre", "model.safetensors");
+    let [best, last] = ["is that of `", "its last node is `"]
+        .map(|before| told.split(before).nth(1).and_then(|rest| rest.split('`').next()).expect("a node"));
+    assert_ne!(best, last, "{told}");
+    let [best, last] =
+        [(best, "best.safetensors"), (last, "last.safetensors")].map(|(node, file)| exported(node, file));
+    assert_eq!((model == best.0, model == last.0), (true, false));
+    assert_eq!([best.1, last.1], ["", ""], "a node that is named is meant");
+}
+
 #[test]
 fn gaussian_case_23_what_cannot_be_run_on_is_refused() {
     let study = Gaussian::new();

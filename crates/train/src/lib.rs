@@ -125,7 +125,7 @@ pub use function::{Answer, Axis, Function, Inputs, Port, Signature, Values};
 pub use gpt::{Gpt, GptModel};
 pub use inspect::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze, attachment};
 pub use job::JobError;
-pub use known::{model_history, recorded_config, recorded_experiment};
+pub use known::{model_history, model_node, recorded_config, recorded_experiment};
 pub use moments::MomentsError;
 pub use nre::{Nre, NreModel};
 pub use optimizer::{OptimizerKind, OptimizerRule};

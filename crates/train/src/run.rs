@@ -10,15 +10,14 @@ use waycairn_store::{ObjectReader, ObjectStore, StoreError, StoreOptions, check_
 
 use crate::any_experiment::{AnyExperiment, Experiments};
 use crate::checkpoint::{Checkpoint, Depth, JOB_VERSION, JobFile};
-use crate::course::{Course, Length, STEPS, Selection};
+use crate::course::{Course, Length, STEPS};
 use crate::device::{self, Compute};
 use crate::error::TrainError;
 use crate::explain::{carried, other_settings, refused};
-use crate::history;
 use crate::hold;
 use crate::identity::{Known, Plan, Reason, RunKey, decide, option, quote};
 use crate::job::{Job, Mode, new_nonce};
-use crate::known::known_runs;
+use crate::known::{known_runs, selected};
 use crate::launch::Launch;
 use crate::memory;
 use crate::origin::Resolved;
@@ -222,17 +221,6 @@ fn launch(
         skipped: ended.skipped,
         ticks: ended.ticks,
     })
-}
-
-/// The node of a run that its model is taken from.
-fn selected(reader: &ObjectReader, selection: Selection, last: &Node) -> Result<Node, TrainError> {
-    match selection {
-        Selection::Last => Ok(last.clone()),
-        Selection::Best => {
-            let validated = history::recorded(reader, last, history::VALIDATION)?;
-            Ok(history::lowest(&validated).map_or_else(|| Ok(last.clone()), |seq| last.at(seq))?)
-        }
-    }
 }
 
 /// Takes the run's lock, or goes on without one where the file system has none.
