@@ -39,7 +39,8 @@ Without --text, --preset, --settings, --branch and --resume it is a study that i
 settings_training.toml describes. `waycairn init` writes one, and `waycairn plan` says what it would run. Its last line
 with --format json is {{products: [{{product, key, status: hit|built, bytes, seconds, estimate}}], runs: [{{path, node, status,
 computed, kept}}], removed: [path], cleaned: {{removed: {{files, bytes}}, kept: {{files, bytes}}}}}}: what the clean-up at the end removed
-and kept of the cache, of runs/ and of source/.
+and kept of the cache, of runs/ and of source/. A training lets the analyses of its runs begin anew, so their metrics and
+plots are among what is removed; `waycairn run` keeps them.
 
 The same command again goes on where the run stopped, at its newest complete checkpoint; a run that is
 finished is left alone. Ctrl-C stops after the micro-batch at hand, or the batch of a validation, with a checkpoint
