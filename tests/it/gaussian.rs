@@ -466,6 +466,39 @@ fn gaussian_case_22_the_ratio_alone_and_pairs_off_the_lattice() {
     assert!(refused.status != Some(0) && refused.err.contains("ratio"), "{refused}");
 }
 
+/// It was told as a product that cannot be planned, without the file, while another type was told with its line.
+#[test]
+fn a_value_out_of_range_is_told_as_a_setting_with_its_line() {
+    let study = Gaussian::new();
+    let head = format!(
+        "[base]\nplugins = ['{}']\nmetrics = ['bias']\nplots = []\n\n",
+        plugin("gaussian_study").display()
+    );
+    for (section, told) in [
+        (
+            "[base.inference]\nlevels = [0.5, 2.0]\nsobol_truths = 0\n",
+            &[
+                "`settings_analysis.toml` line 8: `inference.sobol_truths` is 0; allowed is a whole number of at least 1",
+                "; line 7: `inference.levels` is [0.5,2.0]; allowed is a list",
+            ][..],
+        ),
+        ("[base.inference]\n\nlevels = 'all'\n", &["`settings_analysis.toml` line 6: "]),
+        (
+            "[base.plotting]\n\nbins = 0\n",
+            &["`settings_analysis.toml` line 8: `plotting.bins` is 0; allowed is "],
+        ),
+    ] {
+        study.write("settings_analysis.toml", &format!("{head}{section}"));
+        for command in ["waycairn plan", "waycairn run"] {
+            let refused = study.run(command);
+            refused.fails_with(2, told);
+            assert!(!refused.err.contains("cannot be planned"), "{refused}");
+            assert!(refused.err.contains(" next: correct the se"), "{refused}");
+        }
+    }
+    assert!(!study.out().exists());
+}
+
 /// The last node was exported, and a study takes the best one as the model.
 #[test]
 fn an_export_of_a_run_has_the_weights_that_a_study_takes_as_its_model() {
