@@ -156,10 +156,20 @@ fn a_study_runs_records_its_metrics_at_nodes_and_does_nothing_again() {
     assert_eq!(Study::count(&again, "position_losses"), (0, 2));
     assert_eq!(files(&study.out()), before, "case 4: nothing is written again");
     // What was changed by hand is found, and written again.
-    for text in ["{}", "", "no JSON"] {
+    let shown_metrics = run.join("metrics.json");
+    let shown_metrics = shown_metrics.strip_prefix(study.out()).expect("below the root");
+    for text in ["{}", "", "no JSON", "[1]"] {
         fs::write(run.join("metrics.json"), text).expect("a file");
         let verified = study.run("waycairn verify --root out");
         assert!(verified.status == Some(3) && verified.out.contains("metrics.json"), "{text}\n{verified}");
+        // It was left out of the answer without a word. What says no metric is none that cannot be read.
+        let compared = study.run("waycairn compare --root out");
+        assert!(compared.status == Some(0) && compared.out.contains("gpt.baseline.r0"), "{text}\n{compared}");
+        let told = compared.err.contains(&format!("`out/{}` is damaged", shown_metrics.display()))
+            && compared
+                .err
+                .contains("the metrics of `gpt.baseline.r0` are left out; `waycairn analyze` writes");
+        assert_eq!(told, text != "{}", "{text}\n{compared}");
         study.launch("waycairn run");
         assert_eq!(json(&run.join("metrics.json")), metrics, "{text}");
     }
