@@ -365,6 +365,29 @@ fn a_setting_that_does_not_exist_names_the_nearest() {
     run.fails_with(2, &["learning_rat", "learning_rate"]);
 }
 
+/// What was advised listed the settings of `gpt`, and a prior was told as one of a cohort, which a run has not.
+#[test]
+fn errors_of_another_experiment_advise_its_own_settings() {
+    let root = root();
+    let of = |set| root.run(&["train", "--experiment", "nre", "--set", set]);
+    let list = "`waycairn train --show-settings --experiment nre`";
+    for (set, told) in [
+        ("trainng.epochs=2", "did you mean `training.epochs`?"),
+        ("training.epochs=0", "`training.epochs` cannot be 0"),
+        ("prior=nrmal", "`prior` cannot be \"nrmal\""),
+    ] {
+        let run = of(set);
+        run.fails_with(2, &[told, list]);
+        assert!(!run.err.contains("cohort"), "{run}");
+    }
+    let steps = root.run(&["train", "--experiment", "nre", "--steps", "2"]);
+    steps.fails_with(2, &["--steps: no setting has the path `steps`", list]);
+    let listed = root.run(&["train", "--show-settings", "--experiment", "nre"]);
+    assert!(listed.status == Some(0) && listed.out.contains("\ntraining.epochs = "), "{listed}");
+    root.run(&["train", "--set", "stepz=2"]).fails_with(2, &["`waycairn train --show-settings` lists"]);
+    assert!(!root.path().exists());
+}
+
 #[test]
 fn wrong_settings_are_wrong_usage() {
     let root = root();

@@ -466,6 +466,66 @@ fn gaussian_case_22_the_ratio_alone_and_pairs_off_the_lattice() {
     assert!(refused.status != Some(0) && refused.err.contains("ratio"), "{refused}");
 }
 
+/// It was told as a product that cannot be planned, without the file, while another type was told with its line.
+#[test]
+fn a_value_out_of_range_is_told_as_a_setting_with_its_line() {
+    let study = Gaussian::new();
+    let head = format!(
+        "[base]\nplugins = ['{}']\nmetrics = ['bias']\nplots = []\n\n",
+        plugin("gaussian_study").display()
+    );
+    for (section, told) in [
+        (
+            "[base.inference]\nlevels = [0.5, 2.0]\nsobol_truths = 0\n",
+            &[
+                "`settings_analysis.toml` line 8: `inference.sobol_truths` is 0; allowed is a whole number of at least 1",
+                "; line 7: `inference.levels` is [0.5,2.0]; allowed is a list",
+            ][..],
+        ),
+        ("[base.inference]\n\nlevels = 'all'\n", &["`settings_analysis.toml` line 6: "]),
+        (
+            "[base.plotting]\n\nbins = 0\n",
+            &["`settings_analysis.toml` line 8: `plotting.bins` is 0; allowed is "],
+        ),
+    ] {
+        study.write("settings_analysis.toml", &format!("{head}{section}"));
+        for command in ["waycairn plan", "waycairn run"] {
+            let refused = study.run(command);
+            refused.fails_with(2, told);
+            assert!(!refused.err.contains("cannot be planned"), "{refused}");
+            assert!(refused.err.contains(" next: correct the se"), "{refused}");
+        }
+    }
+    assert!(!study.out().exists());
+}
+
+/// The last node was exported, and a study takes the best one as the model.
+#[test]
+fn an_export_of_a_run_has_the_weights_that_a_study_takes_as_its_model() {
+    let folder = folder();
+    let run = |line: &str| shell(folder.path(), line);
+    // So long on so few rows that later epochs are worse.
+    let sets =
+        ["data.train_size=70", "data.validation_size=20", "training.batch_size=16", "training.epochs=12"];
+    let model = ["model.kind=residual", "training.learning_rate=0.02", "training.checkpoint=best"];
+    let sets: String = sets.iter().chain(&model).map(|set| format!(" --set {set}")).collect();
+    let trained = run(&format!("waycairn train --root out --experiment nre{sets}"));
+    assert_eq!(trained.status, Some(0), "{trained}");
+    let exported = |node: &str, file: &str| {
+        let run = run(&format!("waycairn export --root out {node} -o {file}"));
+        assert_eq!(run.status, Some(0), "{run}");
+        (fs::read(folder.path().join(file)).expect("weights"), run.err)
+    };
+    let (model, told) = exported("nre", "model.safetensors");
+    let [best, last] = ["is that of `", "its last node is `"]
+        .map(|before| told.split(before).nth(1).and_then(|rest| rest.split('`').next()).expect("a node"));
+    assert_ne!(best, last, "{told}");
+    let [best, last] =
+        [(best, "best.safetensors"), (last, "last.safetensors")].map(|(node, file)| exported(node, file));
+    assert_eq!((model == best.0, model == last.0), (true, false));
+    assert_eq!([best.1, last.1], ["", ""], "a node that is named is meant");
+}
+
 #[test]
 fn gaussian_case_23_what_cannot_be_run_on_is_refused() {
     let study = Gaussian::new();

@@ -156,24 +156,64 @@ fn a_study_runs_records_its_metrics_at_nodes_and_does_nothing_again() {
     assert_eq!(Study::count(&again, "position_losses"), (0, 2));
     assert_eq!(files(&study.out()), before, "case 4: nothing is written again");
     // What was changed by hand is found, and written again.
-    for text in ["{}", "", "no JSON"] {
+    let shown_metrics = run.join("metrics.json");
+    let shown_metrics = shown_metrics.strip_prefix(study.out()).expect("below the root");
+    for text in ["{}", "", "no JSON", "[1]"] {
         fs::write(run.join("metrics.json"), text).expect("a file");
         let verified = study.run("waycairn verify --root out");
         assert!(verified.status == Some(3) && verified.out.contains("metrics.json"), "{text}\n{verified}");
+        // It was left out of the answer without a word. What says no metric is none that cannot be read.
+        let compared = study.run("waycairn compare --root out");
+        assert!(compared.status == Some(0) && compared.out.contains("gpt.baseline.r0"), "{text}\n{compared}");
+        let told = compared.err.contains(&format!("`out/{}` is damaged", shown_metrics.display()))
+            && compared
+                .err
+                .contains("the metrics of `gpt.baseline.r0` are left out; `waycairn analyze` writes");
+        assert_eq!(told, text != "{}", "{text}\n{compared}");
         study.launch("waycairn run");
         assert_eq!(json(&run.join("metrics.json")), metrics, "{text}");
     }
     fs::remove_file(run.join("metrics.json")).expect("a file");
     study.launch("waycairn analyze");
     assert_eq!(json(&run.join("metrics.json")), metrics);
-    // Training the same again lets the analyses begin anew, and keeps their data.
-    study.launch("waycairn train");
+    // Training the same again lets the analyses begin anew, and keeps their data. Their results went without a word.
+    let report = study.launch("waycairn train");
     assert!(!run.join("analysis.json").exists() && !run.join("metrics").exists());
+    let removed: Vec<&str> =
+        report["removed"].as_array().expect("paths").iter().filter_map(Value::as_str).collect();
+    assert_eq!(removed.len(), 8, "{removed:?}");
+    for name in ["analysis.json", "metrics.json", "metrics", "plots"] {
+        let path = run.join(name).strip_prefix(study.out()).expect("below the root").display().to_string();
+        assert!(removed.contains(&path.as_str()), "{path} {removed:?}");
+    }
+    // Of two runs: two files of JSON, a metric and a plot.
+    assert_eq!(report["cleaned"]["removed"]["files"], 8);
+    study.launch("waycairn analyze");
+    let said = study.run("waycairn train");
+    assert!(said.out.contains("  clean-up: the metrics and plots of 2 runs removed (8 files, "), "{said}");
+    assert!(said.out.contains("`waycairn analyze` computes them"), "{said}");
+    let said = study.run("waycairn train");
+    assert!(!said.out.contains("metrics and plots") && !said.out.contains("analyze"), "{said}");
     let analyzed = study.launch("waycairn analyze");
     assert_eq!(Study::count(&analyzed, "position_losses"), (0, 2));
     assert_eq!(json(&run.join("metrics.json")), metrics);
     assert_eq!(json(&study.out().join("history.json"))["roots"].as_array().map(Vec::len), Some(1));
     assert_eq!(study.run("waycairn verify --root out").status, Some(0));
+}
+
+#[test]
+fn results_of_a_model_that_is_made_once_more_go_with_a_word() {
+    let study = Study::new();
+    study.launch("waycairn run");
+    fs::remove_dir_all(study.out().join("cache/model")).expect("models");
+    let run = study.run("waycairn run");
+    assert_eq!(run.status, Some(0), "{run}");
+    for folder in study.runs() {
+        let folder = folder.strip_prefix(study.out()).expect("below the root").display();
+        assert!(run.err.contains(&format!("the metrics and plots of `{folder}` are removed")), "{run}");
+    }
+    let again = study.run("waycairn run");
+    assert!(!again.err.contains("are removed"), "{again}");
 }
 
 #[test]

@@ -29,7 +29,9 @@ pub trait Product {
     /// read there, and what is named needlessly makes it built again. [`Study::pick`] copies by dotted path.
     ///
     /// # Errors
-    /// Settings that it cannot be built with.
+    /// Settings that it cannot be built with. A text that begins with the path of a setting in backticks, as in
+    /// `` `walks.steps` is 0; allowed is a whole number of at least 1 ``, is told with the file and the line that it stands in;
+    /// so is each line of several.
     fn select(study: &Study<'_>) -> Result<Value, AnalysisError>;
 
     /// What building will take: a JSON object of names and numbers, and of short texts that say how, shown before anything is

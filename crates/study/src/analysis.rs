@@ -21,6 +21,8 @@ const RESERVED: [&str; 3] = ["plugins", "metrics", "plots"];
 #[derive(Debug)]
 pub struct AnalysisSettings {
     pub(crate) document: Document,
+    /// What the file says of the profile, with the line of each setting.
+    tree: Tree,
     libraries: Vec<Found>,
     /// The metrics and plots that are wanted, in order; each is `(library, analysis)`.
     wanted: Vec<(usize, usize)>,
@@ -90,13 +92,15 @@ impl AnalysisSettings {
             }
             ids.extend(id);
         }
-        let mut settings = Self { document, libraries, wanted, own: BTreeMap::new(), complete: Value::Null };
-        settings.fill(&tree)?;
+        let own = BTreeMap::new();
+        let mut settings = Self { document, tree, libraries, wanted, own, complete: Value::Null };
+        settings.fill()?;
         Ok(settings)
     }
 
     /// Lays the file's sections over the defaults of the libraries and of the wanted analyses.
-    fn fill(&mut self, tree: &Tree) -> Result<(), SettingsError> {
+    fn fill(&mut self) -> Result<(), SettingsError> {
+        let tree = &self.tree;
         let given = serde_json::to_value(tree.chosen(&[], 0)).unwrap_or_default();
         let mut given = match given {
             Value::Object(sections) => sections,
@@ -168,6 +172,24 @@ impl AnalysisSettings {
         self.own = own;
         self.complete = Value::Object(complete);
         Ok(())
+    }
+
+    /// What a product says of settings of this file, one a line, with the file and their lines; `None` for a text that
+    /// does not begin with the path of one.
+    pub(crate) fn refused(&self, text: &str) -> Option<SettingsError> {
+        let line = |fault: &str| {
+            let (path, _) = fault.strip_prefix('`')?.split_once('`')?;
+            let section = path.split('.').next()?;
+            self.complete.get(section)?.is_object().then(|| self.tree.find(path).line)
+        };
+        let mut faults = text.lines();
+        let first = faults.next()?;
+        let (first_line, mut what) = (line(first)?, first.to_owned());
+        for fault in faults {
+            let at = line(fault).map_or_else(String::new, |line| format!("line {line}: "));
+            what.push_str(&format!("\n{at}{fault}"));
+        }
+        Some(SettingsError::Setting { path: self.document.path.clone(), line: first_line, what })
     }
 
     /// The metrics and plots that are wanted, in the order of the file, metrics first.

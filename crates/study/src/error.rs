@@ -102,6 +102,16 @@ pub enum SettingsError {
         /// What is wrong.
         what: String,
     },
+    /// A product cannot be built with a setting.
+    #[error("`{}` line {line}: {what}", path.display())]
+    Setting {
+        /// The file.
+        path: PathBuf,
+        /// The line of the setting, or of what stands nearest above it.
+        line: usize,
+        /// The setting, its value and what is allowed, as the product says it; each further one on a line.
+        what: String,
+    },
     /// The experiment refuses the settings of one configuration.
     #[error("`{}` line {line}: {configuration}", path.display())]
     Refused {
@@ -145,6 +155,9 @@ impl SettingsError {
             Self::UnknownProfile { known, .. } => format!("its profiles are {}", known.join(", ")),
             Self::Plugin { .. } => "list what is found with `waycairn plugins`".to_owned(),
             Self::Section { .. } => "correct the section there; the default of a setting fixes its type".to_owned(),
+            Self::Setting { .. } => {
+                "correct the setting there; `waycairn plugins` lists the sections with their defaults".to_owned()
+            }
             Self::Refused { source, .. } => {
                 return match source.as_ref() {
                     TrainError::Data(error) => error.next_in_study(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use waycairn_analysis_host::ForeignProduct;
+use waycairn_analysis_host::{ForeignProduct, RunError};
 use waycairn_cache::{EntryName, Implementation, Key, Recipe};
 use waycairn_durable::Digest;
 
@@ -42,7 +42,7 @@ impl<'a> Graph<'a> {
     /// # Errors
     ///
     /// [`StudyError::Products`] for a product that no library has, for a circle, and for a function that the experiment does
-    /// not have.
+    /// not have; [`StudyError::Settings`] for a setting that a product cannot be built with.
     pub(crate) fn new(
         settings: &'a AnalysisSettings,
         experiment: &str,
@@ -154,7 +154,13 @@ impl<'a> Making<'a, '_> {
         let cannot = |what: String| StudyError::Products {
             what: format!("the product `{name}` cannot be planned: {what}"),
         };
-        let told = |error: waycairn_analysis_host::RunError| cannot(reasons(&error));
+        let told = |error: RunError| {
+            let of_setting = match &error {
+                RunError::ProductFailed { text, .. } => self.settings.refused(text),
+                _ => None,
+            };
+            of_setting.map_or_else(|| cannot(reasons(&error)), StudyError::from)
+        };
         declared.check_functions(&self.run.description.functions).map_err(cannot)?;
         let selected =
             product.select(&self.training, &self.settings.complete, &self.run.job.member).map_err(told)?;

@@ -124,7 +124,8 @@ pub struct LaunchReport {
     pub products: Vec<ProductReport>,
     /// Its runs.
     pub runs: Vec<RunReport>,
-    /// What was removed at the end, from the root.
+    /// What was removed at the end, from the root: older runs and entries, and what analyses left in the folders of runs
+    /// whose analyses begin anew.
     pub removed: Vec<String>,
     /// What that took, and what of the cache, the runs and the source archives stays; `None` where another worker
     /// cleans up.

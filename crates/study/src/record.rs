@@ -14,6 +14,7 @@ use waycairn_durable::{Digest, Durability, FileLock, is_irregular, read_file, wr
 
 use crate::error::StudyError;
 use crate::litter;
+use crate::plan::reasons;
 use crate::source::is_archive;
 use crate::training::Change;
 
@@ -202,6 +203,15 @@ fn read_plain(path: &Path) -> Result<Option<Value>, StudyError> {
     serde_json::from_slice(&bytes).map(Some).map_err(damaged)
 }
 
+/// Reads the metrics of a run: an object, or null where there is no file.
+fn metrics(path: &Path) -> Result<Value, StudyError> {
+    let metrics = read_plain(path)?.unwrap_or_default();
+    if metrics.is_object() || metrics.is_null() {
+        return Ok(metrics);
+    }
+    Err(StudyError::Damaged { path: path.to_owned(), what: "it holds no metrics by name".to_owned() })
+}
+
 /// A run that is recorded in a root.
 #[derive(Clone, Debug)]
 pub struct RecordedRun {
@@ -213,8 +223,10 @@ pub struct RecordedRun {
     pub status: Option<StatusFile>,
     /// Its artifacts.
     pub artifacts: ArtifactsFile,
-    /// Its metrics, by name; null until it was analyzed.
+    /// Its metrics, by name; null until it was analyzed, and where they cannot be read.
     pub metrics: Value,
+    /// Why they cannot be read, with the path, if they cannot.
+    pub unreadable_metrics: Option<String>,
 }
 
 impl RecordedRun {
@@ -222,13 +234,18 @@ impl RecordedRun {
     pub(crate) fn open(root: &Path, folder: &Path) -> Result<Option<Self>, StudyError> {
         let at = |name: &str| root.join(folder).join(name);
         let Some(run) = read::<RunFile>(&at(RUN))? else { return Ok(None) };
+        // Derived from the metrics of the run, and written again by its next analysis: so it is no error.
+        let (metrics, unreadable_metrics) = match metrics(&at(METRICS)) {
+            Ok(metrics) => (metrics, None),
+            Err(error) => (Value::Null, Some(reasons(&error))),
+        };
         Ok(Some(Self {
             folder: folder.to_owned(),
             run,
             status: read(&at(STATUS))?,
             artifacts: read(&at(ARTIFACTS))?.unwrap_or_default(),
-            // Derived from the metrics of the run, and written again by its next analysis.
-            metrics: read_plain(&at(METRICS)).ok().flatten().unwrap_or_default(),
+            metrics,
+            unreadable_metrics,
         }))
     }
 

@@ -62,10 +62,12 @@ pub(crate) fn settle(launch: &Launch<'_>, plan: &Plan, alone: &Alone) -> Result<
     let root = training.output();
     let cache = &launch.cache;
     let Some(Settled { sources, products }) = settled(launch, plan)? else { return Ok(None) };
+    let mut clean_up = CleanUp::default();
     if let Stages::Train = launch.stages {
         // A training lets the analyses of its runs begin anew, once it has succeeded.
         for folder in plan.folders() {
-            start_over(&root.join(folder))?;
+            let removed = start_over(&root.join(folder))?.into_iter();
+            clean_up.add(removed.map(|(name, size)| (folder.join(name).display().to_string(), size)));
         }
     }
     let now = time::now_nanos();
@@ -91,7 +93,6 @@ pub(crate) fn settle(launch: &Launch<'_>, plan: &Plan, alone: &Alone) -> Result<
     if changed(&before, &history) {
         cache.save_history(&history)?;
     }
-    let mut clean_up = CleanUp::default();
     clean_up.add(other_runs(root, plan)?);
     litter::reap(root, now);
     if !matches!(launch.stages, Stages::Analyze(_)) {

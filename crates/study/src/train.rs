@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::json;
 use waycairn_cache::How;
 use waycairn_dag::Address;
-use waycairn_durable::{Holder, create_dir_all, remove_dir_all, remove_file, time};
+use waycairn_durable::{Holder, Size, create_dir_all, remove_dir_all, remove_file, time};
 use waycairn_store::ObjectReader;
 use waycairn_train::{Description, Event, Fingerprint, Progress, TrainRequest};
 
@@ -38,7 +38,7 @@ impl Launch<'_> {
         let begin = Instant::now();
         // What is there may be damaged, which is an error here as everywhere.
         let found = matches!(self.cache.get(&run.recipe)?, waycairn_cache::Lookup::Hit(_));
-        let before = if found { None } else { self.begin(run, &folder)? };
+        let before = if found { None } else { self.begin(run, &folder, observe)? };
         let mut progress = |event: &Event<'_>| observe(&StudyEvent::Train(event));
         let request =
             TrainRequest { command_line: self.options.command_line.clone(), ..run.job.request.clone() };
@@ -126,9 +126,18 @@ impl Launch<'_> {
 
     /// Says that a run is being trained: what was found about it before is void, but for the seconds that it took so far.
     /// They are not known where a session was killed.
-    fn begin(&self, run: &PlannedRun, folder: &Path) -> Result<Option<f64>, StudyError> {
+    fn begin(
+        &self,
+        run: &PlannedRun,
+        folder: &Path,
+        observe: &mut dyn FnMut(&StudyEvent<'_>),
+    ) -> Result<Option<f64>, StudyError> {
         create_dir_all(folder)?;
-        start_over(folder)?;
+        if !start_over(folder)?.is_empty() {
+            let shown = run.job.folder.display();
+            let text = format!("the metrics and plots of `{shown}` are removed: its model is made once more");
+            observe(&StudyEvent::Notice(&text));
+        }
         let there = record::read::<StatusFile>(&folder.join(STATUS)).ok().flatten();
         let before = there.map_or(Some(0.0), |status| status.seconds);
         record::write(&folder.join(STATUS), &self.status(run, RunState::Running))?;
@@ -283,8 +292,13 @@ impl Launch<'_> {
     }
 }
 
-/// Removes what an analysis left in the folder of a run: first what says that there is one.
-pub(crate) fn start_over(folder: &Path) -> Result<(), StudyError> {
+/// Removes what an analysis left in the folder of a run: first what says that there is one. Says what there was.
+pub(crate) fn start_over(folder: &Path) -> Result<Vec<(&'static str, Size)>, StudyError> {
+    let mut removed = Vec::new();
+    let names = [ANALYSIS, METRICS].into_iter().chain(results::FOLDERS);
+    for name in names.filter(|name| folder.join(name).symlink_metadata().is_ok()) {
+        removed.push((name, Size::of(&folder.join(name))?));
+    }
     for file in [ANALYSIS, METRICS] {
         litter::clear_file(&folder.join(file))?;
         remove_file(&folder.join(file))?;
@@ -293,5 +307,5 @@ pub(crate) fn start_over(folder: &Path) -> Result<(), StudyError> {
         litter::clear_folder(&folder.join(results))?;
         remove_dir_all(&folder.join(results))?;
     }
-    Ok(())
+    Ok(removed)
 }

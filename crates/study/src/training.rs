@@ -37,8 +37,8 @@ pub struct Training {
     pub(crate) runtime: Runtime,
     /// The members of the cohort, in order.
     pub(crate) members: Vec<Member>,
-    /// Where the file says what they differ in.
-    cohort_line: usize,
+    /// What they differ in besides their seeds, and the line that says so.
+    cohort: Option<(Cohort, usize)>,
     /// The baseline, and one for each further option of each choice.
     pub(crate) configurations: Vec<Configuration>,
 }
@@ -167,9 +167,12 @@ impl Training {
             Some(tree) => reader.text("output", &tree, "the path of a folder")?,
         };
         let runtime = reader.runtime(tree.take("runtime"))?;
-        let cohort_line = tree.find("cohort.priors").line;
-        let members = reader.members(tree.take("cohort"), experiments.cohort(&experiment))?;
-        if let Some(cohort) = experiments.cohort(&experiment)
+        let cohort = experiments.cohort(&experiment).map(|cohort| {
+            let line = tree.find(&format!("cohort.{}", cohort.list)).line;
+            (cohort, line)
+        });
+        let members = reader.members(tree.take("cohort"), cohort.as_ref().map(|(cohort, _)| cohort))?;
+        if let Some((cohort, _)) = &cohort
             && let Some(own) = tree.take(cohort.setting)
         {
             let accepted = format!("nothing in a study: each member of `cohort.{}` has its own", cohort.list);
@@ -181,7 +184,7 @@ impl Training {
             output: PathBuf::from(output),
             runtime,
             members,
-            cohort_line,
+            cohort,
             configurations: Vec::new(),
             document: document.clone(),
         };
@@ -235,13 +238,20 @@ impl Training {
                 return Err(reader.bad(tree.find("preset"), "preset", &other.to_string(), "a preset's name"));
             }
         };
-        let mut request = self.request(&table, preset.as_deref());
+        let of_member = |member: Option<&Member>| {
+            let mut request = self.request(&table, preset.as_deref());
+            request.sets.extend(member.and_then(Member::set));
+            waycairn_train::settings(experiments, &request).map_err(|source| {
+                let changed = change.as_ref().map(|change| change.path.as_str());
+                self.refused(tree, label.clone(), changed, source)
+            })
+        };
         // Those of the first member, so that what no member has is not asked of the settings.
-        request.sets.extend(self.members.first().and_then(Member::set));
-        let settings = waycairn_train::settings(experiments, &request).map_err(|source| {
-            let changed = change.as_ref().map(|change| change.path.as_str());
-            self.refused(tree, label, changed, source)
-        })?;
+        let settings = of_member(self.members.first())?;
+        // What another one is refused for is told with its line as well.
+        for others in self.members.windows(2).filter(|two| two[0].value != two[1].value) {
+            of_member(others.last())?;
+        }
         let digest = settings
             .digest()
             .map_err(|error| self.refused(tree, name.clone(), None, TrainError::from(error)))?;
@@ -265,15 +275,24 @@ impl Training {
                     line: tree.find(&key).line,
                     nearest: misplaced(&key).or(nearest).or_else(|| waycairn_train::nearest(&key, RESERVED)),
                     path,
-                    hint: "`waycairn train --show-settings` lists the experiment's settings".to_owned(),
+                    hint: format!(
+                        "`waycairn train --show-settings --experiment {}` lists the experiment's settings",
+                        self.experiment
+                    ),
                     key,
                 }
             }
-            TrainError::Settings(Inner::BadValue { path: key, given, mut accepted, .. }) => {
+            TrainError::Settings(Inner::BadValue { path: mut key, given, mut accepted, .. }) => {
+                let mut line = tree.find(&key).line;
+                // A member's own value stands in the list of the cohort.
+                if let Some((cohort, of_list)) =
+                    self.cohort.as_ref().filter(|(known, _)| known.setting == key)
+                {
+                    (key, line) = (format!("cohort.{}", cohort.list), *of_list);
+                }
                 if given.starts_with('[') {
                     accepted.push_str("; options to try one by one are written `{ choice = [..] }`");
                 }
-                let line = if key.starts_with("cohort.") { self.cohort_line } else { tree.find(&key).line };
                 SettingsError::BadValue { line, path, key, given, accepted }
             }
             source => {
@@ -466,9 +485,9 @@ impl Reader<'_> {
     }
 
     /// Every replica of each value that members differ in.
-    fn members(&self, tree: Option<Tree>, cohort: Option<Cohort>) -> Result<Vec<Member>, SettingsError> {
-        let known: Vec<&str> = ["replicas"].into_iter().chain(cohort.as_ref().map(|own| own.list)).collect();
-        let (mut replicas, mut values) = (1, cohort.as_ref().map(|own| own.default.clone()));
+    fn members(&self, tree: Option<Tree>, cohort: Option<&Cohort>) -> Result<Vec<Member>, SettingsError> {
+        let known: Vec<&str> = ["replicas"].into_iter().chain(cohort.map(|own| own.list)).collect();
+        let (mut replicas, mut values) = (1, cohort.map(|own| own.default.clone()));
         for (key, tree) in self.entries("cohort", tree, &known)? {
             let path = format!("cohort.{key}");
             if key == "replicas" {
@@ -484,7 +503,7 @@ impl Reader<'_> {
         let replica = |replica: u64, value: Option<&String>| Member {
             name: value.map_or_else(|| format!("r{replica}"), |value| format!("{value}-r{replica}")),
             replica,
-            value: cohort.as_ref().map(|own| own.setting).zip(value.cloned()),
+            value: cohort.map(|own| own.setting).zip(value.cloned()),
         };
         Ok(match &values {
             None => (0..replicas).map(|number| replica(number, None)).collect(),

@@ -189,7 +189,11 @@ impl Tree {
     pub(crate) fn find(&self, path: &str) -> Place {
         let (head, rest) = path.split_once('.').unwrap_or((path, ""));
         match self {
-            Self::Table(entries, place) => entries.get(head).map_or(*place, |tree| tree.find(rest)),
+            Self::Table(entries, place) => {
+                // One of a list stands where the list does.
+                let list = || entries.get(head.split('[').next()?);
+                entries.get(head).or_else(list).map_or(*place, |tree| tree.find(rest))
+            }
             _ => self.place(),
         }
     }

@@ -179,6 +179,8 @@ pub(crate) trait AnyExperiment: Send + Sync {
     /// What of the settings decides the model.
     fn decides(&self, settings: &Settings) -> Result<serde_json::Value, SettingsError>;
     fn course(&self, settings: &Settings) -> Result<Course, SettingsError>;
+    /// The setting that says how long it is trained.
+    fn length(&self, settings: &Settings) -> Option<&'static str>;
     fn facts(&self, settings: &Settings) -> Result<Facts, TrainError>;
     /// Reads or makes the data; a text with the vocabulary of a checkpoint, where there is one of the same kind.
     fn open(&self, settings: &Settings, kept: Option<&Vocabulary>) -> Result<Arc<dyn Data>, TrainError>;

@@ -7,6 +7,7 @@ use waycairn_durable::{CommitError, Holder, LockError, VersionError};
 use waycairn_store::{QueryError, RecordError, StoreError};
 
 use crate::checkpoint::CheckpointError;
+use crate::course::Length;
 use crate::data::DataError;
 use crate::device::DeviceError;
 use crate::job::JobError;
@@ -113,7 +114,10 @@ pub enum TrainError {
         command: Option<String>,
     },
     /// A branch has no steps left.
-    #[error("`{base}` has done {done} step{}, and `steps` is {steps}", if *done == 1 { "" } else { "s" })]
+    #[error(
+        "`{base}` has done {done} step{}, and {}",
+        if *done == 1 { "" } else { "s" }, asked(length.as_ref(), *steps)
+    )]
     NothingToDo {
         /// The base of the branch.
         base: Node,
@@ -121,6 +125,8 @@ pub enum TrainError {
         done: u64,
         /// Steps in all.
         steps: u64,
+        /// The setting that asks for them, where one does.
+        length: Option<Length>,
     },
     /// The checkpoint belongs to another experiment.
     #[error("`{node}` is a checkpoint of the experiment `{found}`, and `{wanted}` is asked for")]
@@ -143,6 +149,10 @@ pub enum TrainError {
         loss: f64,
         /// Its gradient norm.
         norm: f64,
+        /// The settings of the experiment that may be too high.
+        lower: Vec<&'static str>,
+        /// Whether the experiment can let such steps pass.
+        skips: bool,
     },
     /// The settings need more memory than there is.
     #[error(
@@ -269,7 +279,7 @@ impl TrainError {
             Self::Checkpoint { older, root, carried, source, .. } => match older {
                 Some(older) => Some(format!(
                     "the nearest older complete checkpoint is `{older}`; go on from it with `{}`",
-                    branch_command(root, older, None, carried)
+                    branch_command(root, older, carried)
                 )),
                 None if source.is_damage() => {
                     Some("restore the folder from a copy; there is no older complete checkpoint".to_owned())
@@ -283,22 +293,25 @@ impl TrainError {
                 let names: Vec<String> = nearest.iter().take(3).map(|node| format!("`{node}`")).collect();
                 Some(format!("the nearest with one: {}", names.join(", ")))
             }
-            Self::Read { .. } => Some("wait until what reads it has ended: a branch that begins, or an analysis".to_owned()),
+            Self::Read { .. } => {
+                Some("wait until what reads it has ended: a branch that begins, or an analysis".to_owned())
+            }
             Self::Busy { .. } => Some("wait for it, or stop it; both can go on afterwards".to_owned()),
             Self::Refused { command, .. } => {
                 command.as_ref().map(|command| format!("begin a branch there: `{command}`"))
             }
-            Self::NothingToDo { done, .. } => Some(format!("ask for more than {done} with `--steps`")),
-            Self::OtherExperiment { found, .. } => Some(format!("ask for the experiment `{found}`")),
-            Self::NotFinite { .. } => Some(
-                "branch from an earlier checkpoint with a lower `learning_rate` or `clip`, or let such steps \
-                 pass with `--set on_nonfinite=skip`"
-                    .to_owned(),
-            ),
-            Self::Memory { .. } => Some("make them smaller with `--set`, or free memory".to_owned()),
-            Self::NotFiniteWeights { .. } => {
-                Some("sample from an earlier checkpoint of the run".to_owned())
+            Self::NothingToDo { done, length: Some(length), .. } => {
+                Some(format!("ask for more than {} with `{}`", length.whole(*done), length.option()))
             }
+            Self::NothingToDo { done, .. } => Some(format!("ask for more than {done} with `--set`")),
+            Self::OtherExperiment { found, .. } => Some(format!("ask for the experiment `{found}`")),
+            Self::NotFinite { lower, skips, .. } => {
+                let pass = ", or let such steps pass with `--set on_nonfinite=skip`";
+                let branch = "branch from an earlier checkpoint with a lower";
+                Some(format!("{branch} `{}`{}", lower.join("` or `"), if *skips { pass } else { "" }))
+            }
+            Self::Memory { .. } => Some("make them smaller with `--set`, or free memory".to_owned()),
+            Self::NotFiniteWeights { .. } => Some("sample from an earlier checkpoint of the run".to_owned()),
             Self::CannotExport { .. } => {
                 Some("take them in their own names with `--format safetensors`".to_owned())
             }
@@ -322,12 +335,20 @@ fn without_older(source: &CheckpointError) -> String {
     }
 }
 
-/// Writes the command that begins a branch at a node, `more` being further arguments.
-pub(crate) fn branch_command(root: &std::path::Path, node: &Node, steps: Option<u64>, more: &str) -> String {
+/// What a command asks for, in the words of its experiment.
+fn asked(length: Option<&Length>, steps: u64) -> String {
+    match length {
+        Some(Length { setting, value, .. }) if *value == steps => format!("`{setting}` is {value}"),
+        Some(Length { setting, value, .. }) => format!("`{setting}` = {value} makes {steps}"),
+        None => format!("the settings make {steps}"),
+    }
+}
+
+/// Writes the command that begins a branch at a node, `more` being further arguments, each with a space before it.
+pub(crate) fn branch_command(root: &std::path::Path, node: &Node, more: &str) -> String {
     let root = crate::identity::option("--root", &root.to_string_lossy());
     let branch = crate::identity::option("--branch", &node.to_string());
-    let steps = steps.map(|steps| format!(" --steps {steps}")).unwrap_or_default();
-    format!("waycairn train {root} {branch}{steps}{more}")
+    format!("waycairn train {root} {branch}{more}")
 }
 
 fn holder_text(holder: Option<&Holder>) -> String {

@@ -4,6 +4,7 @@ use waycairn_dag::{Address, Node};
 use waycairn_store::ObjectReader;
 
 use crate::any_experiment::Experiments;
+use crate::course::{Length, STEPS};
 use crate::error::{TrainError, branch_command};
 use crate::identity::{Known, Refusal, RunKey, option};
 use crate::known::recorded_config;
@@ -29,7 +30,7 @@ pub(crate) fn refused(
     request: &TrainRequest,
     origin: &Origin,
     refusal: Refusal,
-    steps: u64,
+    length: Option<&Length>,
 ) -> TrainError {
     let Some((node, checkpoint)) = origin.node().zip(origin.checkpoint()) else {
         // Only a resume is refused, and a resume has an origin.
@@ -40,17 +41,25 @@ pub(crate) fn refused(
     let done = checkpoint.state().step;
     let newest = newest.as_ref().unwrap_or(node);
     // The command carries what was asked for; the last of several values is the one that counts.
-    let asked =
-        request.sets.iter().rfind(|(path, _)| path == "steps").and_then(|(_, steps)| steps.parse().ok());
-    let more = carried(request);
-    let branch =
-        |node: &Node, least: Option<u64>| Some(branch_command(&request.root, node, asked.max(least), &more));
+    let setting = length.map_or(STEPS, |length| length.setting);
+    let asked: Option<u64> =
+        request.sets.iter().rfind(|(path, _)| path == setting).and_then(|(_, value)| value.parse().ok());
+    let more = carried(request, setting);
+    let branch = |node: &Node, least: Option<u64>| {
+        let long = length.zip(asked.max(least));
+        let long = long.map_or_else(String::new, |(length, value)| format!(" {}", length.argument(value)));
+        Some(branch_command(&request.root, node, &format!("{long}{more}")))
+    };
     let (why, command) = match refusal {
         Refusal::Finished => {
             let why = "its run is finished, and going on would mix two histories under one identity";
-            // Steps are counted from the first one of the base.
-            let more = asked.is_none_or(|asked| asked <= done);
-            (why.to_owned(), branch(newest, more.then(|| steps.max(done).saturating_add(done))))
+            // They are counted from the first step of the base.
+            let least = length.and_then(|length| {
+                let done = length.whole(done);
+                let more = asked.is_none_or(|asked| asked <= done);
+                more.then(|| length.value.max(done).saturating_add(done))
+            });
+            (why.to_owned(), branch(newest, least))
         }
         Refusal::NotNewest { newest } => {
             let why = format!(
@@ -72,8 +81,8 @@ pub(crate) fn refused(
     TrainError::Refused { node: node.clone(), why, command }
 }
 
-/// The settings of a request as arguments, `steps` left out.
-pub(crate) fn carried(request: &TrainRequest) -> String {
+/// The settings of a request as arguments, one of them left out.
+pub(crate) fn carried(request: &TrainRequest, left_out: &str) -> String {
     let mut words = Vec::new();
     if let Some(text) = &request.text {
         words.push(option("--text", &text.to_string_lossy()));
@@ -81,7 +90,7 @@ pub(crate) fn carried(request: &TrainRequest) -> String {
     if let Some(SettingsLayer::File(file)) = &request.settings {
         words.push(option("--settings", &file.to_string_lossy()));
     }
-    let sets = request.sets.iter().filter(|(path, _)| path != "steps");
+    let sets = request.sets.iter().filter(|(path, _)| path != left_out);
     words.extend(sets.map(|(path, value)| option("--set", &format!("{path}={value}"))));
     words.iter().map(|word| format!(" {word}")).collect()
 }

@@ -7,8 +7,10 @@ use waycairn_durable::read_file;
 use waycairn_store::{NodeRow, ObjectReader, QueryError, RunSummary, Scalar};
 
 use crate::any_experiment::Experiments;
-use crate::checkpoint::CONFIG;
+use crate::checkpoint::{CONFIG, JOB, JobFile};
+use crate::course::Selection;
 use crate::error::TrainError;
+use crate::history;
 use crate::identity::{BASE_FIELD, Known, MODEL_FIELD, RunKey, SETTINGS_FIELD};
 use crate::settings::Settings;
 
@@ -36,6 +38,43 @@ pub fn recorded_config(reader: &ObjectReader, node: &Node) -> Option<(PathBuf, S
             checkpoints.iter().rev().take(TRIES).find_map(|seq| config(&at(node, *seq)))
         })
     })
+}
+
+/// Finds the name of the experiment that a node's run is of, as a checkpoint of the run has it; `None` as
+/// [`recorded_config`] does.
+#[must_use]
+pub fn recorded_experiment(reader: &ObjectReader, node: &Node) -> Option<String> {
+    let (config, _) = recorded_config(reader, node)?;
+    let job = read_file(&config.with_file_name(JOB)).ok()?;
+    Some(serde_json::from_slice::<JobFile>(&job).ok()?.experiment)
+}
+
+/// Returns the node that the model of a run is taken from, as a study takes it: the last one, or where the settings of
+/// the run choose by validation the one with the lowest loss. `last` is the last node of the run; of a run whose
+/// settings cannot be read, or whose experiment is not known, it is the answer.
+///
+/// # Errors
+///
+/// [`TrainError::Query`] for validations that cannot be read.
+pub fn model_node(experiments: &Experiments, reader: &ObjectReader, last: &Node) -> Result<Node, TrainError> {
+    let recorded = || {
+        let (_, text) = recorded_config(reader, last)?;
+        let experiment = experiments.find(Some(&recorded_experiment(reader, last)?)).ok()?;
+        let settings = Settings::defaults(experiment.schema()).with_toml(&text, "its settings").ok()?;
+        Some(experiment.course(&settings).ok()?.selection)
+    };
+    selected(reader, recorded().unwrap_or(Selection::Last), last)
+}
+
+/// The same for a selection that is known.
+pub(crate) fn selected(reader: &ObjectReader, selection: Selection, last: &Node) -> Result<Node, TrainError> {
+    match selection {
+        Selection::Last => Ok(last.clone()),
+        Selection::Best => {
+            let validated = history::recorded(reader, last, history::VALIDATION)?;
+            Ok(history::lowest(&validated).map_or_else(|| Ok(last.clone()), |seq| last.at(seq))?)
+        }
+    }
 }
 
 /// Returns what the run of a node recorded on its way, as `history.json` of its model holds it.

@@ -9,7 +9,7 @@ use waycairn_dag::Node;
 use waycairn_store::ObjectReader;
 
 use crate::any_experiment::{AnyExperiment, Facts, Load};
-use crate::course::Course;
+use crate::course::{Course, STEPS};
 use crate::data::{
     AnyBatch, Data, DataError, Fingerprint, Reading, Source, Split, TextData, TextFingerprint, TextStream,
     Vocabulary,
@@ -141,6 +141,10 @@ impl<E: Experiment> AnyExperiment for Language<E> {
 
     fn course(&self, settings: &Settings) -> Result<Course, SettingsError> {
         Course::of_settings(settings)
+    }
+
+    fn length(&self, _: &Settings) -> Option<&'static str> {
+        Some(STEPS)
     }
 
     fn facts(&self, settings: &Settings) -> Result<Facts, TrainError> {

@@ -108,6 +108,7 @@ mod weights;
 
 pub use any_experiment::{ExperimentDescription, Experiments};
 pub use checkpoint::{CheckpointError, GitState, JobFile};
+pub use course::Length;
 pub use data::{
     Batch, Column, DataError, Fingerprint, HostTensor, NotInVocabulary, RowBatch, RowFingerprint, Rows,
     TextFingerprint, Vocabulary,
@@ -124,7 +125,7 @@ pub use function::{Answer, Axis, Function, Inputs, Port, Signature, Values};
 pub use gpt::{Gpt, GptModel};
 pub use inspect::{AnalyzeOutcome, AnalyzeRequest, AnalyzeStatus, analyze, attachment};
 pub use job::JobError;
-pub use known::{model_history, recorded_config};
+pub use known::{model_history, model_node, recorded_config, recorded_experiment};
 pub use moments::MomentsError;
 pub use nre::{Nre, NreModel};
 pub use optimizer::{OptimizerKind, OptimizerRule};

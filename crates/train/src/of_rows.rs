@@ -127,6 +127,19 @@ impl<E: RowExperiment> AnyExperiment for OfRows<E> {
         self.of_epochs(settings)
     }
 
+    /// No experiment says which of its settings that is: it is the one that the passes over the rows follow.
+    fn length(&self, settings: &Settings) -> Option<&'static str> {
+        let epochs = self.0.course(settings).ok()?.epochs;
+        let twice = epochs.checked_mul(2)?;
+        let follows = |path: &str| -> Option<bool> {
+            let mut longer = settings.clone();
+            longer.set(path, &twice.to_string()).ok()?;
+            Some(settings.integer(path).ok()? == epochs && self.0.course(&longer).ok()?.epochs == twice)
+        };
+        let keys = self.0.keys();
+        keys.iter().map(Key::path).find(|path| follows(path) == Some(true))
+    }
+
     fn facts(&self, settings: &Settings) -> Result<Facts, TrainError> {
         let fingerprint = self.fingerprint(settings)?;
         let counted = self.0.course(settings)?.epochs.saturating_mul(fingerprint.rows);

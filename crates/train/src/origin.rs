@@ -8,6 +8,7 @@ use waycairn_store::ObjectReader;
 
 use crate::any_experiment::{AnyExperiment, Experiments};
 use crate::checkpoint::{Checkpoint, Depth};
+use crate::course::Length;
 use crate::data::Source;
 use crate::error::TrainError;
 use crate::identity::{NO_BASE, RunKey, Wish};
@@ -148,12 +149,13 @@ impl Origin {
     }
 
     /// Refuses a branch whose base has done all steps.
-    pub(crate) fn check_steps(&self, steps: u64) -> Result<(), TrainError> {
+    pub(crate) fn check_steps(&self, steps: u64, length: Option<&Length>) -> Result<(), TrainError> {
         match self {
             Self::Branch { node, checkpoint }
                 if checkpoint.state().step >= steps && self.lost().is_none() =>
             {
-                Err(TrainError::NothingToDo { base: node.clone(), done: checkpoint.state().step, steps })
+                let (base, done) = (node.clone(), checkpoint.state().step);
+                Err(TrainError::NothingToDo { base, done, steps, length: length.cloned() })
             }
             _ => Ok(()),
         }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use waycairn_dag::Node;
 
+use crate::course::Length;
+
 /// One launch of training.
 #[derive(Clone, Debug)]
 pub struct TrainRequest {
@@ -131,6 +133,8 @@ pub struct TrainReport {
     pub selected: Node,
     /// Whether its model can continue a text.
     pub samples: bool,
+    /// How long the run is, where a setting says so.
+    pub length: Option<Length>,
     /// How it ended.
     pub status: Status,
     /// Steps that are done, those of earlier launches included.

@@ -10,15 +10,14 @@ use waycairn_store::{ObjectReader, ObjectStore, StoreError, StoreOptions, check_
 
 use crate::any_experiment::{AnyExperiment, Experiments};
 use crate::checkpoint::{Checkpoint, Depth, JOB_VERSION, JobFile};
-use crate::course::{Course, Selection};
+use crate::course::{Course, Length, STEPS};
 use crate::device::{self, Compute};
 use crate::error::TrainError;
 use crate::explain::{carried, other_settings, refused};
-use crate::history;
 use crate::hold;
 use crate::identity::{Known, Plan, Reason, RunKey, decide, option, quote};
 use crate::job::{Job, Mode, new_nonce};
-use crate::known::known_runs;
+use crate::known::{known_runs, selected};
 use crate::launch::Launch;
 use crate::memory;
 use crate::origin::Resolved;
@@ -48,11 +47,11 @@ pub fn train(
     progress: &mut dyn Progress,
 ) -> Result<TrainReport, TrainError> {
     launch(experiments, request, stop, progress).map_err(|error| {
-        let steps = request.sets.iter().rfind(|(path, _)| path == "steps");
+        let steps = request.sets.iter().rfind(|(path, _)| path == STEPS);
         let steps = steps.map_or_else(String::new, |(_, steps)| format!(" --steps {}", quote(steps)));
         let name =
             request.name.as_ref().map_or_else(String::new, |name| format!(" {}", option("--name", name)));
-        error.carrying(format!("{name}{steps}{}", carried(request)))
+        error.carrying(format!("{name}{steps}{}", carried(request, STEPS)))
     })
 }
 
@@ -70,27 +69,32 @@ fn launch(
     let Resolved { reader, origin, experiment, settings } = Resolved::new(experiments, request)?;
     let experiment = experiment.as_ref();
     let course = experiment.course(&settings)?;
-    let steps = course.steps;
-    origin.check_steps(steps)?;
+    let length = Length::of(experiment, &settings, course.steps);
+    origin.check_steps(course.steps, length.as_ref())?;
     let name = origin.name(request, experiment);
     // Refused now rather than when the run has begun.
     Node::new(&name, "0000000000000000", 0)?;
     let (key, wish) = origin.wish(request, &name, &settings, experiment)?;
+
+    // Data that nobody trains on are not drawn. Nothing is written for a run that is finished, so that it is left alone
+    // where nothing can be written.
+    let known = known_runs(&reader, &name)?;
+    match decide(&wish, &key, &known) {
+        Ok(Plan::Skip { nonce, seq }) => {
+            return skipped(&reader, experiment, &course, Node::new(&name, &nonce, seq)?, &known, length);
+        }
+        Ok(_) => {}
+        Err(refusal) => return Err(refused(&reader, request, &origin, refusal, length.as_ref())),
+    }
     let kept = origin.checkpoint().and_then(Checkpoint::vocabulary);
     let data = experiment.open(&settings, kept)?;
-
-    // Nothing is written for a run that is finished, so that it is left alone where nothing can be written.
-    let known = known_runs(&reader, &name)?;
-    if let Ok(Plan::Skip { nonce, seq }) = decide(&wish, &key, &known) {
-        return skipped(&reader, experiment, &course, &name, &nonce, seq, &known);
-    }
     stop.begin();
     ensure_format(&request.root)?;
     let _lock = lock(&request.root, &key)?;
     // Read under the lock: another launch may have ended in between.
     let known = known_runs(&reader, &name)?;
-    let plan =
-        decide(&wish, &key, &known).map_err(|refusal| refused(&reader, request, &origin, refusal, steps))?;
+    let plan = decide(&wish, &key, &known)
+        .map_err(|refusal| refused(&reader, request, &origin, refusal, length.as_ref()))?;
     if let (Plan::New(_) | Plan::Again { .. }, Some(base)) = (&plan, origin.lost()) {
         // Only a branch that is there can do without its base.
         restore::open(&reader, base, Depth::Whole)?;
@@ -102,7 +106,7 @@ fn launch(
     let from_base = || base.clone().map_or(Mode::Fresh, Mode::Branch);
     let (mode, nonce) = match plan {
         Plan::Skip { nonce, seq } => {
-            return skipped(&reader, experiment, &course, &name, &nonce, seq, &known);
+            return skipped(&reader, experiment, &course, Node::new(&name, &nonce, seq)?, &known, length);
         }
         Plan::New(_) => (from_base(), new_nonce()?.as_str().to_owned()),
         Plan::Again { nonce } => (from_base(), nonce),
@@ -211,22 +215,12 @@ fn launch(
         resumed_from,
         selected,
         samples: experiment.samples(),
+        length,
         node: ended.node,
         updates: ended.updates,
         skipped: ended.skipped,
         ticks: ended.ticks,
     })
-}
-
-/// The node of a run that its model is taken from.
-fn selected(reader: &ObjectReader, selection: Selection, last: &Node) -> Result<Node, TrainError> {
-    match selection {
-        Selection::Last => Ok(last.clone()),
-        Selection::Best => {
-            let validated = history::recorded(reader, last, history::VALIDATION)?;
-            Ok(history::lowest(&validated).map_or_else(|| Ok(last.clone()), |seq| last.at(seq))?)
-        }
-    }
 }
 
 /// Takes the run's lock, or goes on without one where the file system has none.
@@ -257,19 +251,18 @@ fn skipped(
     reader: &ObjectReader,
     experiment: &dyn AnyExperiment,
     course: &Course,
-    name: &str,
-    nonce: &str,
-    seq: u64,
+    node: Node,
     known: &[Known],
+    length: Option<Length>,
 ) -> Result<TrainReport, TrainError> {
-    let node = Node::new(name, nonce, seq)?;
-    let run = known.iter().find(|run| run.nonce == nonce);
+    let run = known.iter().find(|run| run.nonce == node.nonce());
     let newest = run.and_then(|run| run.checkpoints.last());
     let checkpoint = newest.map(|newest| node.at(*newest)).transpose()?;
     tracing::debug!(node = %node, "the run is finished");
     Ok(TrainReport {
         selected: selected(reader, course.selection, &node)?,
         samples: experiment.samples(),
+        length,
         node,
         status: Status::Skipped,
         steps: course.steps,

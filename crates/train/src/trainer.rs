@@ -18,6 +18,7 @@ use crate::launch::peak_bytes;
 use crate::learner::{Draw, Learner};
 use crate::progress::{Event, Progress};
 use crate::saver::{Saved, Saver};
+use crate::schema::Key;
 use crate::settings::Settings;
 use crate::stop::Stop;
 
@@ -284,7 +285,12 @@ impl<'a> Trainer<'a> {
         self.job.store().value(&node, &fields)?;
         self.saver.wait()?;
         self.job.store().flush()?;
-        Err(TrainError::NotFinite { node, step, loss, norm })
+        let schema = self.tools.settings.schema();
+        let speed =
+            |path: &&str| matches!(path.rsplit('.').next(), Some("learning_rate" | "clip" | "gradient_clip"));
+        let lower = schema.keys().map(Key::path).filter(speed).collect();
+        let skips = schema.has("on_nonfinite");
+        Err(TrainError::NotFinite { node, step, loss, norm, lower, skips })
     }
 
     fn report(&mut self, step: &Step) -> Result<(), TrainError> {

@@ -17,7 +17,7 @@ use crate::error::CliError;
 use crate::failure;
 use crate::output::{Format, RowOutput};
 use crate::rows::{self, Columns};
-use crate::table::Grid;
+use crate::table::{Grid, printable};
 use crate::value::Value;
 
 /// Show the runs of a study beside each other: metrics and settings, by dotted path
@@ -74,6 +74,13 @@ pub(crate) fn run(args: &CompareArgs, context: &Context) -> Result<(), CliError>
     let runs = RecordedRun::list(&root).map_err(failure::study)?;
     let mut known = Vec::new();
     for run in &runs {
+        if let Some(what) = &run.unreadable_metrics {
+            context.note(&format!(
+                "{}: the metrics of `{}` are left out; `waycairn analyze` writes the file again",
+                printable(what),
+                printable(&run.run.name)
+            ));
+        }
         leaves("", &run.metrics, &mut known);
     }
     let fields = args.paths.iter().chain(&args.against).map(String::as_str);

@@ -1,7 +1,9 @@
 //! `waycairn export`: the weights of a checkpoint for other programs.
 
 use clap::{Args, ValueEnum};
-use waycairn_train::{ExportFormat, export};
+use waycairn_dag::Node;
+use waycairn_store::ObjectReader;
+use waycairn_train::{ExportFormat, export, model_node};
 
 use crate::args::NODE_HELP;
 use crate::command::compare::{self, CompareArgs};
@@ -10,6 +12,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::failure;
 use crate::output::{Format, Place, RowOutput};
+use crate::table::printable;
 
 /// Write the weights of a checkpoint, or the numbers of a study, as a file for other programs
 #[derive(Debug, Args)]
@@ -27,7 +30,8 @@ and others under `settings`, and names the `blob` folder of the node. In it, `ch
 
 With --csv it is a table of the runs of a study, and what is named are the PATHs of `waycairn compare`.
 
-{NODE_HELP}"))]
+{NODE_HELP} Here `name` and `name@nonce` are the node that the model of the run is taken from, as in a study:
+its last node, or with the setting training.checkpoint = \"best\" the one with the lowest validation loss, which is told."))]
 pub(crate) struct ExportArgs {
     /// The node; it must have a checkpoint. With --csv, what the table is to have of each run
     #[arg(value_name = "NODE", required_unless_present = "csv")]
@@ -68,7 +72,7 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         args.place.ending_of_one("safetensors")?;
     }
     let reader = context.reader()?;
-    let node = context.resolve(&reader, node)?;
+    let node = of_model(node, &reader, context)?;
     let format = match args.format {
         None | Some(WeightFormat::Safetensors) => ExportFormat::Safetensors,
         Some(WeightFormat::Nanogpt) => ExportFormat::NanoGpt,
@@ -78,4 +82,43 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     export(reader.root(), &node, format, &mut out)
         .map_err(|error| out.take_failure().unwrap_or_else(|| failure::train(error)))?;
     out.finish()
+}
+
+/// The node whose weights are meant: of a run that is named as a whole the one that its model is taken from.
+fn of_model(text: &str, reader: &ObjectReader, context: &Context) -> Result<Node, CliError> {
+    let named = context.resolve(reader, text)?;
+    if !is_whole_run(text, &named) {
+        return Ok(named);
+    }
+    let node = model_node(&context.experiments, reader, &named).map_err(failure::train)?;
+    if node.seq() != named.seq() {
+        let [shown, last] = [&node, &named].map(|node| printable(&node.to_string()));
+        context.note(&format!(
+            "the model of the run is that of `{shown}`, with the lowest validation loss; its last node is `{last}`"
+        ));
+    }
+    Ok(node)
+}
+
+/// Whether the text that means a node names no position: `name` or `name@nonce`.
+fn is_whole_run(text: &str, node: &Node) -> bool {
+    let nonce = |rest: &str| rest.strip_prefix('@').is_some_and(|nonce| node.nonce().starts_with(nonce));
+    text.strip_prefix(node.name()).is_some_and(|rest| rest.is_empty() || nonce(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_named_as_a_whole_without_a_position() {
+        let node = Node::new("a:1", "0123456789abcdef", 7).unwrap();
+        for whole in ["a:1", "a:1@0123", "a:1@0123456789abcdef"] {
+            assert!(is_whole_run(whole, &node), "{whole}");
+        }
+        let address = node.address().to_string();
+        for position in ["a:1:7", "a:1@0123:7", "a:1@0123456789abcdef:7", "latest", &address, &address[..9]] {
+            assert!(!is_whole_run(position, &node), "{position}");
+        }
+    }
 }

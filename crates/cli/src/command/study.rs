@@ -1,7 +1,7 @@
 //! What the commands of studies share: where the settings are, which root they mean, and what is seen meanwhile.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -235,11 +235,22 @@ fn text(report: &LaunchReport, training: &Training) -> String {
     }
     if let Some(Cleaned { removed, kept }) = report.cleaned {
         let size = |size: Size| format!("{}, {}", plural(size.files, "file"), number::bytes(size.bytes));
-        let removed = match report.removed.len() {
-            0 => "nothing removed".to_owned(),
-            count => format!("{} removed ({})", plural(count as u64, "older thing"), size(removed)),
+        let analyses = begun_anew(report);
+        let of_analyses = (!analyses.is_empty())
+            .then(|| format!("the metrics and plots of {}", plural(analyses.len() as u64, "run")));
+        let older = report.removed.len() - analyses.values().sum::<usize>();
+        let older = (older > 0).then(|| plural(older as u64, "older thing"));
+        let gone: Vec<String> = of_analyses.into_iter().chain(older).collect();
+        let removed = match gone.as_slice() {
+            [] => "nothing removed".to_owned(),
+            gone => format!("{} removed ({})", gone.join(" and "), size(removed)),
         };
         parts.push(format!("  clean-up: {removed}, {} kept\n", size(kept)));
+        if !analyses.is_empty() {
+            parts.push(
+                "    a training lets analyses begin anew: `waycairn analyze` computes them\n".to_owned(),
+            );
+        }
     }
     let root = training.output().to_string_lossy();
     format!(
@@ -249,6 +260,17 @@ fn text(report: &LaunchReport, training: &Training) -> String {
         parts.concat(),
         quoted(&root)
     )
+}
+
+/// How many things were removed in the folder of each run that stays: what its analysis had left.
+fn begun_anew(report: &LaunchReport) -> BTreeMap<&Path, usize> {
+    let mut found = BTreeMap::new();
+    for folder in report.removed.iter().filter_map(|removed| Path::new(removed).parent()) {
+        if report.runs.iter().any(|run| Path::new(&run.path) == folder) {
+            *found.entry(folder).or_default() += 1;
+        }
+    }
+    found
 }
 
 /// What was estimated of some products, and what they took.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use waycairn_dag::Node;
 use waycairn_store::ObjectReader;
-use waycairn_train::{Base, SettingsError, SettingsLayer, Status, TrainError, TrainReport, TrainRequest};
+use waycairn_train::{
+    Base, SettingsError, SettingsLayer, Status, TrainError, TrainReport, TrainRequest, recorded_experiment,
+};
 
 use crate::args::NODE_HELP;
 use crate::command::plugins::PluginPlaces;
@@ -37,7 +39,8 @@ Without --text, --preset, --settings, --branch and --resume it is a study that i
 settings_training.toml describes. `waycairn init` writes one, and `waycairn plan` says what it would run. Its last line
 with --format json is {{products: [{{product, key, status: hit|built, bytes, seconds, estimate}}], runs: [{{path, node, status,
 computed, kept}}], removed: [path], cleaned: {{removed: {{files, bytes}}, kept: {{files, bytes}}}}}}: what the clean-up at the end removed
-and kept of the cache, of runs/ and of source/.
+and kept of the cache, of runs/ and of source/. A training lets the analyses of its runs begin anew, so their metrics and
+plots are among what is removed; `waycairn run` keeps them.
 
 The same command again goes on where the run stopped, at its newest complete checkpoint; a run that is
 finished is left alone. Ctrl-C stops after the micro-batch at hand, or the batch of a validation, with a checkpoint
@@ -199,7 +202,7 @@ pub(crate) fn run(args: TrainArgs, context: &Context) -> Result<Exit, CliError> 
         context.note_other_root();
     }
     let request = request(&args, context)?;
-    let failed = |error| failure::train(named(&args, error));
+    let failed = |error| listed(failure::train(named(&args, error)), &request, context);
     if args.show_settings {
         let settings = waycairn_train::settings(&context.experiments, &request).map_err(failed)?;
         return settings::show(&settings, args.format, context).map(|()| Exit::Done);
@@ -273,11 +276,36 @@ fn single(args: &TrainArgs) -> impl Iterator<Item = (&'static str, String)> {
 
 /// An error that names the option that the user wrote: those of their own come before every `--set`.
 fn named(args: &TrainArgs, mut error: TrainError) -> TrainError {
-    if let TrainError::Settings(SettingsError::BadValue { path, given, origin, .. }) = &mut error
-        && origin == "--set"
-        && single(args).any(|(single, value)| single == path && value == *given)
-    {
+    let (path, given, origin) = match &mut error {
+        TrainError::Settings(SettingsError::BadValue { path, given, origin, .. }) => {
+            (path, Some(given), origin)
+        }
+        TrainError::Settings(SettingsError::UnknownPath { path, origin, .. }) => (path, None, origin),
+        _ => return error,
+    };
+    let is = |(single, value): (&str, String)| {
+        single == path.as_str() && given.as_ref().is_none_or(|given| value == given.as_str())
+    };
+    if origin == "--set" && single(args).any(is) {
         *origin = format!("--{path}");
+    }
+    error
+}
+
+/// An error whose advice lists the settings of the experiment that is asked for, or that a base is of, where that is not
+/// the one that is trained without a word.
+fn listed(mut error: CliError, request: &TrainRequest, context: &Context) -> CliError {
+    let of_base = |node| recorded_experiment(&ObjectReader::open(&request.root).ok()?, node);
+    let experiment = request.experiment.clone().or_else(|| match &request.base {
+        Base::None => None,
+        Base::Branch(node) | Base::Resume(node) => of_base(node),
+    });
+    if let (Some(next), Some(experiment)) = (&error.next, experiment)
+        && context.experiments.names().first().is_some_and(|first| *first != experiment)
+    {
+        let option = with_value("--experiment", &experiment);
+        let list = format!("waycairn train --show-settings {option}");
+        error.next = Some(next.replace("waycairn train --show-settings", &list).into());
     }
     error
 }
@@ -359,11 +387,11 @@ fn positional(node: &Node) -> String {
 
 /// The command that trains a finished run further: a branch, since a run keeps the settings that it began with.
 fn further(report: &TrainReport, root: &str) -> String {
-    let Some(base) = &report.checkpoint else { return String::new() };
+    let (Some(base), Some(length)) = (&report.checkpoint, &report.length) else { return String::new() };
     let branch = with_value("--branch", &base.to_string());
     let name = with_value("--name", &format!("{}-2", base.name()));
-    let steps = report.steps.saturating_mul(2);
-    format!("  waycairn train{root} {branch} {name} --steps {steps}    trains it further, in a branch\n")
+    let longer = length.argument(length.value.saturating_mul(2));
+    format!("  waycairn train{root} {branch} {name} {longer}    trains it further, in a branch\n")
 }
 
 /// The stable shape of the last line.
@@ -408,11 +436,17 @@ fn text(report: &TrainReport, seen: &Seen, again: &str, root: &str) -> String {
                  waycairn show{root} {name}      what is known of its last node\n{sample}"
             )
         }
-        Status::Skipped => format!(
-            "nothing to do: {node} is the last of {steps}, and the run is finished\n{}  \
-             --fresh trains it once more from its beginning; other settings, --steps too, begin a new run\n",
-            further(report, root)
-        ),
+        Status::Skipped => {
+            let too = report
+                .length
+                .as_ref()
+                .map_or_else(String::new, |length| format!(", {} too,", length.option()));
+            format!(
+                "nothing to do: {node} is the last of {steps}, and the run is finished\n{}  \
+                 --fresh trains it once more from its beginning; other settings{too} begin a new run\n",
+                further(report, root)
+            )
+        }
         Status::Stopped => {
             format!(
                 "stopped in good order at {node} after {steps}{losses}; to go on, run again:\n  {again}\n"
@@ -423,6 +457,8 @@ fn text(report: &TrainReport, seen: &Seen, again: &str, root: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use waycairn_train::Length;
+
     use super::*;
 
     fn report(status: Status) -> TrainReport {
@@ -431,6 +467,7 @@ mod tests {
             node: node.clone(),
             selected: node.clone(),
             samples: true,
+            length: Some(Length { setting: "steps", value: 20, steps: 20 }),
             status,
             steps: 20,
             resumed_from: None,
@@ -537,6 +574,12 @@ mod tests {
         let further = "  waycairn train --root r --branch 'it'\\''s@0123456789abcdef:19' --name 'it'\\''s-2' --steps 40    ";
         let skipped = text(&report(Status::Skipped), &seen, "", " --root r");
         assert!(skipped.contains("--fresh") && skipped.contains(further), "{skipped}");
+        assert!(skipped.contains("other settings, --steps too, begin a new run"), "{skipped}");
+        let length = Length { setting: "training.epochs", value: 3, steps: 20 };
+        let rows = TrainReport { length: Some(length), ..report(Status::Skipped) };
+        let skipped = text(&rows, &seen, "", "");
+        assert!(skipped.contains(" --name 'it'\\''s-2' --set training.epochs=6    "), "{skipped}");
+        assert!(!skipped.contains("--steps"), "{skipped}");
         let without = TrainReport { checkpoint: None, ..report(Status::Skipped) };
         assert!(!text(&without, &seen, "", "").contains("--branch"));
         let some = TrainReport { skipped: 3, ..report(Status::Finished) };

@@ -96,7 +96,7 @@ impl PriorDefinitions {
         Ok(all)
     }
 
-    /// The prior of a name.
+    /// The prior of a name, which is the setting `prior` of a training.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl PriorDefinitions {
         self.0.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
             let allowed = format!("a prior that is defined: {}", names.join(", "));
-            Faults::one("cohort.priors", name, allowed)
+            Faults::one("prior", name, allowed)
         })
     }
 }

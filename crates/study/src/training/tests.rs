@@ -191,6 +191,9 @@ fn a_cohort_that_cannot_be_is_told_with_its_line() {
         ("cohort = { priors = [\"uniform\", \"uniform\"] }\n", "at least one and each once"),
         ("cohort = { priors = [\"../x\"] }\n", "of letters, digits, `_` and `-`"),
         ("cohort = { priors = [\"nrmal\"] }\n", "line 3: `cohort.priors` cannot be \"nrmal\""),
+        // It was told without a line, as it is no prior of the first member.
+        ("cohort = { priors = [\"normal\", \"nrmal\"] }\n", "line 3: `cohort.priors` cannot be \"nrmal\""),
+        ("zzzzzzzz = 2\n", "`waycairn train --show-settings --experiment nre`"),
         (
             "cohort = { priors = { choice = [[\"uniform\"], [\"normal\"]] } }\n",
             "repeated in every configuration",

@@ -54,6 +54,14 @@ fn a_profile_is_laid_over_the_base() {
 }
 
 #[test]
+fn what_stands_in_a_list_is_found_where_the_list_is() {
+    let (tree, _) = parse(SWEEP).unwrap().resolve(Some("fixed")).unwrap();
+    let line = |path: &str| tree.find(path).line;
+    assert_eq!((line("betas[1]"), line("betas[1].x"), line("model.width")), (5, 5, 19));
+    assert_eq!((line("model.depth"), line("alphas[0]")), (line("model"), tree.place().line));
+}
+
+#[test]
 fn choices_come_in_the_order_of_the_file_with_their_lines() {
     let (tree, _) = parse(SWEEP).unwrap().resolve(None).unwrap();
     let found: Vec<_> = tree

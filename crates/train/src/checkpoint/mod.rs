@@ -12,7 +12,7 @@ mod write;
 pub use error::CheckpointError;
 pub use job::{GitState, JobFile};
 
-pub(crate) use files::{CONFIG, MANIFEST};
+pub(crate) use files::{CONFIG, JOB, MANIFEST};
 #[cfg(test)]
 pub(crate) use files::{MODEL, OPTIMIZER, STATE};
 pub(crate) use job::VERSION as JOB_VERSION;

@@ -165,3 +165,17 @@ fn train_1_a_branch_goes_on_without_the_checkpoint_of_its_base() {
         );
     }
 }
+
+#[test]
+fn a_finished_run_is_left_alone_although_its_text_is_gone() {
+    let rig = Rig::new();
+    let request = rig.request("one", &[]);
+    let report = run(&request);
+    std::fs::remove_file(rig.folder.path().join("text.txt")).unwrap();
+    let again = run(&request);
+    assert_eq!((again.status, again.node), (Status::Skipped, report.node));
+    // What would be trained needs it, and nothing is written without it.
+    let other = rig.request("other", &[]);
+    assert_eq!(fail(&other).code(), "data");
+    assert!(!rig.root("other").exists());
+}

@@ -262,9 +262,11 @@ fn a_loss_that_is_not_finite_stops_at_its_node_or_is_skipped() {
         ("steps", "20"),
     ];
     let error = fail(&rig.request("a", &wild));
-    let TrainError::NotFinite { node, step, loss, norm } = &error else { panic!("{error:?}") };
+    let TrainError::NotFinite { node, step, loss, norm, .. } = &error else { panic!("{error:?}") };
     assert!(!(loss.is_finite() && norm.is_finite()));
     assert_eq!(node.seq(), step - 1);
+    let next = error.next().unwrap();
+    assert!(next.contains("`clip` or `learning_rate`") && next.contains("on_nonfinite=skip"), "{next}");
     assert!(field(&rig.root("a"), node, "train/loss").is_some());
 
     let mut skip = wild.to_vec();

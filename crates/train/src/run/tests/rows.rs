@@ -1,9 +1,15 @@
 //! Runs of the experiment `nre`, whose data are rows that it draws itself.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use burn::tensor::Tensor;
 use waycairn_gaussian::{Activation, Linear, Network};
 
 use super::*;
-use crate::Nre;
+use crate::data::{DataError, Rows};
+use crate::{
+    Demand, EpochCourse, Function, Initial, Key, Nre, NreModel, RowExperiment, RowTensors, Settings,
+};
 
 const SETS: [(&str, &str); 8] = [
     ("problem.dimension", "2"),
@@ -225,6 +231,120 @@ fn a_run_on_rows_may_be_branched_and_has_no_text_and_no_sample() {
     assert!(error.to_string().contains("draws its own data"), "{error}");
 }
 
+/// `nre`, which counts how often its rows are drawn.
+#[derive(Clone, Default)]
+struct Counted(Arc<AtomicUsize>);
+
+impl RowExperiment for Counted {
+    type Model = NreModel;
+
+    fn name(&self) -> &'static str {
+        Nre.name()
+    }
+
+    fn version(&self) -> &'static str {
+        Nre.version()
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        Nre.keys()
+    }
+
+    fn recipe(&self, settings: &Settings) -> Result<serde_json::Value, SettingsError> {
+        Nre.recipe(settings)
+    }
+
+    fn size(&self, settings: &Settings) -> Result<u64, SettingsError> {
+        Nre.size(settings)
+    }
+
+    fn draw(&self, settings: &Settings) -> Result<Rows, DataError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Nre.draw(settings)
+    }
+
+    fn order(&self, settings: &Settings, epoch: u64) -> Vec<u32> {
+        Nre.order(settings, epoch)
+    }
+
+    fn course(&self, settings: &Settings) -> Result<EpochCourse, SettingsError> {
+        Nre.course(settings)
+    }
+
+    fn build(&self, settings: &Settings, initial: &Initial<'_>) -> Result<NreModel, SettingsError> {
+        Nre.build(settings, initial)
+    }
+
+    fn demand(&self, settings: &Settings) -> Result<Demand, SettingsError> {
+        Nre.demand(settings)
+    }
+
+    fn loss(&self, model: &NreModel, rows: &RowTensors<'_>) -> Option<Tensor<1>> {
+        Nre.loss(model, rows)
+    }
+
+    fn forward(&self) -> Function<NreModel> {
+        Nre.forward()
+    }
+}
+
+/// The rows were drawn before it was known that nobody trains on them: minutes of work for nothing.
+#[test]
+fn rows_are_drawn_for_what_is_trained_and_for_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let counted = Counted::default();
+    let known = crate::Experiments::new().with_rows(counted.clone());
+    let launch = |request: &TrainRequest| train(&known, request, &Stop::new(), &mut ());
+    let asked = request(folder.path(), &[]);
+    let report = launch(&asked).unwrap();
+    assert_eq!((report.status, counted.0.load(Ordering::Relaxed)), (Status::Finished, 1));
+    assert_eq!(launch(&asked).unwrap().status, Status::Skipped);
+    assert_eq!(counted.0.load(Ordering::Relaxed), 1);
+    let mut resumed = asked.clone();
+    resumed.base = Base::Resume(report.node);
+    assert!(matches!(launch(&resumed), Err(TrainError::Refused { .. })));
+    assert_eq!(counted.0.load(Ordering::Relaxed), 1);
+    assert_eq!(launch(&TrainRequest { fresh: true, ..asked }).unwrap().status, Status::Finished);
+    assert_eq!(counted.0.load(Ordering::Relaxed), 2);
+}
+
+/// `--steps`, `clip` and `on_nonfinite` were advised, which the experiment does not have.
+#[test]
+fn what_is_advised_about_a_run_on_rows_names_settings_that_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = request(folder.path(), &[]);
+    let report = run(&asked);
+    let length = crate::Length { setting: "training.epochs", value: 3, steps: 15 };
+    assert_eq!(report.length.as_ref(), Some(&length));
+    assert_eq!(run(&asked).length.as_ref(), Some(&length));
+
+    let mut branch = request(folder.path(), &[]);
+    branch.base = Base::Branch(report.node.clone());
+    let error = train(&known(), &branch, &Stop::new(), &mut ()).unwrap_err();
+    assert!(error.to_string().ends_with("has done 15 steps, and `training.epochs` = 3 makes 15"), "{error}");
+    assert_eq!(error.next().unwrap(), "ask for more than 3 with `--set training.epochs`");
+
+    let mut resume = TrainRequest::new(folder.path());
+    resume.base = Base::Resume(report.node.clone());
+    let error = train(&known(), &resume, &Stop::new(), &mut ()).unwrap_err();
+    let next = error.next().unwrap();
+    assert!(next.ends_with(" --set training.epochs=6`") && !next.contains("--steps"), "{next}");
+    // It is a command that does what it says.
+    let mut further = TrainRequest::new(folder.path());
+    (further.base, further.name) = (Base::Branch(report.node), Some("further".to_owned()));
+    further.sets = vec![("training.epochs".to_owned(), "6".to_owned())];
+    let further = run(&further);
+    assert_eq!((further.status, further.steps, further.updates), (Status::Finished, 30, 15));
+
+    let wild = request(&folder.path().join("wild"), &[("training.learning_rate", "1e38")]);
+    let error = train(&known(), &wild, &Stop::new(), &mut ()).unwrap_err();
+    assert!(matches!(error, TrainError::NotFinite { .. }), "{error:?}");
+    assert_eq!(
+        error.next().unwrap(),
+        "branch from an earlier checkpoint with a lower `training.gradient_clip` or `training.learning_rate`"
+    );
+}
+
 #[test]
 fn settings_that_cannot_be_trained_with_are_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -236,7 +356,7 @@ fn settings_that_cannot_be_trained_with_are_refused_before_anything_is_written()
         format!("{error}{why}")
     };
     for (sets, told) in [
-        (&[("prior", "nrmal")][..], "`cohort.priors` cannot be \"nrmal\" (it takes a prior that is defined:"),
+        (&[("prior", "nrmal")][..], "`prior` cannot be \"nrmal\" (it takes a prior that is defined:"),
         (&[("problem.infer", "[\"std:5\"]")], "`problem.infer[0]` cannot be \"std:5\""),
         (&[("problem.dimension", "0")], "`problem.dimension` cannot be 0 (it takes a whole number of 1 to"),
         (&[("data.train_size", "7")], "`data.train_size` cannot be 7 (it takes an even whole number"),
