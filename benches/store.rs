@@ -90,7 +90,10 @@ fn one_of(root: &Path, node: &Node, rival: bool) -> Outcome<()> {
             .output()?;
         cold.push(String::from_utf8(out.stdout)?.trim().parse::<f64>()?);
     }
-    println!("{parts} parts: first open and one node {:.0} ms (limit 2,000 for 10,000 parts)", quantile(&cold, 0.5));
+    println!(
+        "{parts} parts: first open and one node {:.0} ms (limit 2,000 for 10,000 parts)",
+        quantile(&cold, 0.5)
+    );
     let reader = ObjectReader::open(root)?;
     let mut fields = 0;
     let ours = median(21, || {
@@ -100,7 +103,8 @@ fn one_of(root: &Path, node: &Node, rival: bool) -> Outcome<()> {
     });
     println!("{parts} parts: one node with {fields} fields, warm {ours:.2} ms (limit 50 for 10,000 parts)");
     if rival {
-        let words = [values(root).into_os_string(), node.name().into(), NONCE.into(), node.seq().to_string().into()];
+        let words =
+            [values(root).into_os_string(), node.name().into(), NONCE.into(), node.seq().to_string().into()];
         compare("one node", "ms", ours, &run("one.py", words));
     }
     Ok(())
@@ -192,7 +196,8 @@ fn wide() -> Outcome<()> {
 
 fn sparse() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
-    let store = ObjectStore::open(folder.path(), StoreOptions { batch_rows: 65_536, ..StoreOptions::default() })?;
+    let store =
+        ObjectStore::open(folder.path(), StoreOptions { batch_rows: 65_536, ..StoreOptions::default() })?;
     let mut node = Node::new("run", NONCE, 0)?;
     for seq in 0..10_000_000_u64 {
         store.value(&node, &[("common", Scalar::Float(seq as f64))])?;

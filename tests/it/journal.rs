@@ -310,3 +310,87 @@ fn a_tail_shows_what_a_running_writer_records_and_ends_with_the_run() {
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     store.close().expect("closed");
 }
+
+/// A root with the parts of six writers that are gone.
+fn of_six_writers() -> Root {
+    let root = Root::new(program());
+    for process in 0..6 {
+        let options = StoreOptions { process, ..StoreOptions::default() };
+        let store = ObjectStore::open(&root.path(), options).expect("a root");
+        for seq in 0..50 {
+            let key = format!("k{process}");
+            let parent = (seq > 0).then(|| node("sim", seq - 1).address());
+            store
+                .value(&node("sim", seq).with_parent(parent), &[(key.as_str(), Scalar::Int(process))])
+                .expect("a record");
+        }
+        store.close().expect("closed");
+    }
+    root
+}
+
+#[test]
+fn a_root_is_compacted_beside_readers_and_answers_as_before() {
+    let root = of_six_writers();
+    let before = root.json(&["query"]);
+    let plan = root.json(&["compact", "--dry-run"]);
+    assert_eq!(
+        (&plan["parts"], &plan["groups"][0]["parts"], &plan["groups"][0]["rows"]),
+        (&json!(6), &json!(6), &json!(300))
+    );
+    let explained = root.json(&["query", "k3 = 3", "--keys", "k3", "--explain"]);
+    assert_eq!((&explained["parts"], &explained["columns"]), (&json!(6), &json!(["k3"])), "{explained}");
+    let done = root.json(&["compact"]);
+    assert_eq!((&done["sources"], &done["parts"], &done["errors"]), (&json!(6), &json!(1), &json!([])));
+    assert_eq!(root.json(&["query"]), before);
+    assert_eq!(root.json(&["query", "--explain"])["parts"], 1);
+    let again = root.run(&["compact"]);
+    assert_eq!((again.status, again.out.as_str()), (Some(0), "nothing to merge\n"), "{again}");
+    let strict = root.run(&["query", "k9 = 1", "--strict"]);
+    strict.fails_with(1, &["no node has a field `k9`"]);
+    let sorted = root.json(&["query", "--keys", "k1", "--sort", "k1:desc,seq:desc", "--limit", "2"]);
+    assert_eq!((&sorted[0]["seq"], &sorted[1]["seq"]), (&json!(49), &json!(48)));
+    let edges = root.json(&["sql", "SELECT count(*) AS n FROM edges"]);
+    assert_eq!(edges[0]["n"], 49, "six times the same edge is one");
+    for (relation, count) in [("--parents", 1), ("--children", 1), ("--ancestors", 7), ("--descendants", 42)]
+    {
+        let nodes = root.json(&["lineage", "sim:7", relation]);
+        assert_eq!(nodes.as_array().map(Vec::len), Some(count), "{relation} {nodes}");
+    }
+    let common = root.json(&["lineage", "sim:7", "--common", "sim:3"]);
+    assert!(common.as_array().expect("nodes").iter().any(|node| node["seq"] == 2), "{common}");
+}
+
+#[test]
+fn a_root_is_checked_and_repaired_by_the_plan_that_the_check_told() {
+    let root = of_six_writers();
+    let well = root.json(&["fsck"]);
+    assert_eq!(
+        (&well["parts"], &well["rows"], &well["problems"], &well["plan"]),
+        (&json!(6), &json!(300), &json!([]), &Value::Null)
+    );
+    let values = root.path().join("objects/values");
+    let part = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.expect("an entry").path();
+        (path.extension().is_some_and(|ending| ending == "parquet")).then_some(path)
+    };
+    let path = std::fs::read_dir(&values).expect("parts").find_map(part).expect("a part");
+    let whole = std::fs::read(&path).expect("a part");
+    std::fs::write(&path, &whole[..whole.len() - 9]).expect("a part");
+    root.run(&["query"]).fails_with(1, &["is damaged"]);
+    let found = root.run(&["fsck", "--format", "json"]);
+    assert_eq!(found.status, Some(3), "{found}");
+    let report = found.json();
+    assert_eq!(
+        (&report["problems"][0]["kind"], &report["problems"][0]["repair"]),
+        (&json!("unreadable_part"), &json!("set_aside"))
+    );
+    let plan = report["plan"].as_str().expect("a plan").to_owned();
+    root.run(&["fsck", "--repair", "nonsense"]).fails_with(1, &["the plan `nonsense`", &plan]);
+    root.run(&["query"]).fails_with(1, &["is damaged"]);
+    let repaired = root.run(&["fsck", "--repair", &plan]);
+    assert!(repaired.status == Some(0) && repaired.out.contains("repaired 1 problem"), "{repaired}");
+    assert_eq!(root.run(&["fsck"]).status, Some(0));
+    let fields = root.json(&["query", "--limit", "1"]);
+    assert_eq!(fields[0].as_object().expect("a row").keys().filter(|key| key.starts_with('k')).count(), 5);
+}

@@ -197,6 +197,14 @@ pub enum StoreError {
         /// The cause.
         source: rmp_serde::encode::Error,
     },
+    /// The repairs that were asked for are not those that are due.
+    #[error("the plan `{given}` is not what a check finds now{}", plan(found.as_deref()))]
+    Plan {
+        /// What was given.
+        given: String,
+        /// What stands for the repairs that are due.
+        found: Option<String>,
+    },
     /// A compaction would have taken longer than it may.
     #[error("the compaction would take too long; the parts stay as they are")]
     Late,
@@ -237,6 +245,13 @@ impl StoreError {
             cause = error.source();
         }
         None
+    }
+}
+
+fn plan(found: Option<&str>) -> String {
+    match found {
+        Some(found) => format!(": that is `{found}`; look at it before you give it"),
+        None => ": there is nothing to repair".to_owned(),
     }
 }
 

@@ -74,6 +74,16 @@ pub(crate) fn is_segment_name(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(|rest| !rest.is_empty())
 }
 
+/// Whether a file of the values folder is a segment that was kept because it is damaged.
+pub(crate) fn is_damaged_segment_name(name: &str) -> bool {
+    name.starts_with(DAMAGED_PREFIX)
+}
+
+/// Whether a file of the values folder says that a writer lives.
+pub(crate) fn is_writer_name(name: &str) -> bool {
+    name.starts_with(WRITER_PREFIX)
+}
+
 /// The name that a segment with damaged frames is kept under.
 pub(crate) fn damaged_name(segment: &str) -> String {
     format!("{DAMAGED_PREFIX}{}", segment.strip_prefix(PREFIX).unwrap_or(segment))
@@ -98,7 +108,7 @@ pub(crate) fn sweep_writers(values: &Path) -> Result<u64, StoreError> {
     let mut removed = 0;
     for entry in fs::read_dir(values).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
-        if name.to_str().is_some_and(|name| name.starts_with(WRITER_PREFIX))
+        if name.to_str().is_some_and(is_writer_name)
             && let Some(dead) = OwnedFile::take(&values.join(name)).map_err(Box::new)?
         {
             dead.remove()?;

@@ -76,6 +76,7 @@ mod field;
 mod fold;
 mod footer;
 mod frame;
+mod fsck;
 mod journal;
 mod listing;
 mod merge;
@@ -111,6 +112,7 @@ pub use field::{
     TagError, check_tag,
 };
 pub use fold::{PhysicalRecord, fold};
+pub use fsck::{FsckReport, Problem, ProblemKind, Repair, fsck, fsck_repair};
 pub use journal::JournalPolicy;
 pub use listing::Freshness;
 pub use ndarray::{NdArray, NdArrayError};

@@ -239,6 +239,50 @@ pub(crate) fn view(reader: &ObjectReader, set: &PartSet, node: &Node) -> Result<
     }))
 }
 
+/// How the files of a node stand to what is recorded of it: names within its folder.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    /// A record names it, and it is not there.
+    pub(crate) dangling: Vec<String>,
+    /// It is there, and no record names it.
+    pub(crate) without_marker: Vec<String>,
+    /// A payload that cannot be read, and why.
+    pub(crate) damaged: Vec<(String, String)>,
+}
+
+/// Compares the files of a node with its records. What is hidden is somebody's work, or what it left.
+pub(crate) fn files(reader: &ObjectReader, node: &Node) -> Result<Files, QueryError> {
+    let recorded = reader.ask(|set, _| recorded(set, node))?.value;
+    let folder = reader.node_folder(node);
+    let mut files = Files::default();
+    let there = if reader.is_inside(node, &folder)? { list(&folder)? } else { Vec::new() };
+    for (name, _) in &there {
+        match name.strip_suffix(PAYLOAD_SUFFIX) {
+            Some(suffix) if recorded.announced.contains_key(suffix) => {
+                let artifact = artifact(reader, node, suffix);
+                match artifact.and_then(|artifact| artifact.value().map(drop)) {
+                    Err(QueryError::Artifact { what, .. }) => files.damaged.push((name.clone(), what)),
+                    other => other?,
+                }
+            }
+            None if name == NODESPEC || recorded.files.has(name) => {}
+            _ => files.without_marker.push(name.clone()),
+        }
+    }
+    let has = |name: &str| there.iter().any(|(there, _)| there == name);
+    let payloads = recorded.announced.keys().map(|suffix| format!("{suffix}{PAYLOAD_SUFFIX}"));
+    files.dangling.extend(payloads.filter(|name| !has(name)));
+    files.dangling.extend(recorded.files.names.iter().filter(|name| !has(name)).cloned());
+    let checkpoint = folder.join(CHECKPOINT_ENTRY).is_dir();
+    let entry = CHECKPOINT_ENTRY.to_owned();
+    match (recorded.checkpoint, checkpoint) {
+        (true, false) => files.dangling.push(entry),
+        (false, true) => files.without_marker.push(entry),
+        _ => {}
+    }
+    Ok(files)
+}
+
 /// Reads one artifact of a node.
 pub(crate) fn artifact(reader: &ObjectReader, node: &Node, suffix: &str) -> Result<Artifact, QueryError> {
     let recorded = reader.ask(|set, _| recorded(set, node))?.value;

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
-use waycairn_dag::Node;
-use waycairn_store::RunSummary;
+use serde_json::json;
+use waycairn_dag::{Lineage, Node};
+use waycairn_store::{ObjectReader, RunSummary};
 
 use crate::args::NODE_HELP;
 use crate::context::Context;
@@ -12,7 +13,7 @@ use crate::error::CliError;
 use crate::failure;
 use crate::lineage::{Graph, Marks, draw, family, run_of};
 use crate::output::{Shape, ShapeOutput};
-use crate::table::printable;
+use crate::table::{Grid, printable};
 use crate::value::Value;
 
 /// Draw where a node came from and what came of it: all runs connected with its run
@@ -21,9 +22,14 @@ use crate::value::Value;
 Examples:
   waycairn lineage warmer
   waycairn lineage shakespeare:999 --full --format json
+  waycairn lineage warmer --ancestors --format json
+  waycairn lineage warmer --common shakespeare
 
 The drawing folds a long stretch without a branch into one line, with its checkpoints and artifacts; JSON has
 the first and last nodes, branch points and checkpoints one by one. --full leaves out no node of either.
+
+One of --parents, --children, --ancestors, --descendants and --common lists nodes instead, the nearest first, as {{node, name,
+nonce, seq}} each: those that recorded edges lead to. What nodes form a cycle with it is told; every walk ends.
 
 {NODE_HELP}"))]
 pub(crate) struct LineageArgs {
@@ -34,12 +40,88 @@ pub(crate) struct LineageArgs {
     #[arg(long)]
     pub(super) full: bool,
     #[command(flatten)]
+    pub(super) relation: Relation,
+    #[command(flatten)]
     pub(super) output: ShapeOutput,
+}
+
+/// The nodes that are listed instead of a drawing.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct Relation {
+    /// List its recorded parents
+    #[arg(long, conflicts_with = "full", help_heading = "Lists")]
+    parents: bool,
+    /// List the nodes that recorded it as a parent
+    #[arg(long, conflicts_with = "full", help_heading = "Lists")]
+    children: bool,
+    /// List all nodes that it comes from
+    #[arg(long, conflicts_with = "full", help_heading = "Lists")]
+    ancestors: bool,
+    /// List all nodes that come from it
+    #[arg(long, conflicts_with = "full", help_heading = "Lists")]
+    descendants: bool,
+    /// List the nodes that both it and another one come from
+    #[arg(long, value_name = "NODE", conflicts_with = "full", help_heading = "Lists")]
+    common: Option<String>,
+}
+
+impl Relation {
+    /// The related nodes, if any relation was asked for.
+    fn nodes(
+        &self,
+        of: &Node,
+        reader: &ObjectReader,
+        context: &Context,
+    ) -> Result<Option<Vec<Node>>, CliError> {
+        let lineage = || Ok(Lineage::new(reader.edges().map_err(failure::query)?));
+        let nodes = match self {
+            Self { parents: true, .. } => lineage()?.parents(of),
+            Self { children: true, .. } => lineage()?.children(of),
+            Self { ancestors: true, .. } => lineage()?.ancestors(of),
+            Self { descendants: true, .. } => lineage()?.descendants(of),
+            Self { common: Some(other), .. } => {
+                let other = context.resolve(reader, other)?;
+                lineage()?.common_ancestors(of, &other)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(nodes))
+    }
+}
+
+/// Lists related nodes.
+fn list(nodes: &[Node], args: &LineageArgs, context: &Context) -> Result<(), CliError> {
+    let mut out = args.output.place.open()?;
+    match args.output.format() {
+        Shape::Json => {
+            let object = |node: &Node| {
+                Value::from(json!({
+                    "node": node.address(), "name": node.name(), "nonce": node.nonce(), "seq": node.seq(),
+                }))
+            };
+            out.json(&Value::list(nodes.iter().map(object)))?;
+        }
+        Shape::Table => {
+            let mut grid = Grid::new(["node", "address"]);
+            for node in nodes {
+                grid.push([
+                    Value::Text(printable(&node.to_string())),
+                    Value::Text(node.address().to_string()),
+                ]);
+            }
+            context.table(&grid, "no such node", &mut out)?;
+        }
+    }
+    out.finish()
 }
 
 pub(crate) fn run(args: &LineageArgs, context: &Context) -> Result<(), CliError> {
     let reader = context.reader()?;
     let asked = context.resolve(&reader, &args.node)?;
+    if let Some(nodes) = args.relation.nodes(&asked, &reader, context)? {
+        return list(&nodes, args, context);
+    }
     let runs = reader.runs().map_err(failure::query)?;
     let family = family(&asked, reader.edges().map_err(failure::query)?);
     let cycles = family.cycles();

@@ -7,6 +7,7 @@ mod compare;
 mod completions;
 mod du;
 mod export;
+mod fsck;
 mod gc;
 mod history;
 mod init;
@@ -68,6 +69,7 @@ pub(crate) enum Command {
     Record(record::RecordArgs),
     Recover(recover::RecoverArgs),
     Compact(compact::CompactArgs),
+    Fsck(fsck::FsckArgs),
     Du(du::DuArgs),
     Rm(rm::RmArgs),
     Plugins(plugins::PluginsArgs),
@@ -106,6 +108,7 @@ impl Command {
             Self::Train(args) => train::run(args, context),
             Self::Tail(args) => tail::run(&args, context).map(|()| Exit::Done),
             Self::Record(args) => record::run(&args, context),
+            Self::Fsck(args) => fsck::run(&args, context),
             Self::Compact(args) => compact::run(&args, context).map(|()| Exit::Done),
             Self::Recover(args) => recover::run(&args, context).map(|()| Exit::Done),
             Self::Nodes(args) => nodes::run(&args, context).map(|()| Exit::Done),

@@ -37,7 +37,7 @@ mod slots;
 mod sort;
 mod spec;
 mod sql;
-mod tables;
+pub(crate) mod tables;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -26,6 +26,18 @@ pub(crate) fn edges(edges: &[Edge]) -> Result<RecordBatch, Fault> {
 /// The nodes that something was committed for beside their values: `path` is relative to `objects/blobs`, `artifacts` are the
 /// announced suffixes, joined by `/`.
 pub(crate) fn blobs(set: &PartSet) -> Result<RecordBatch, Fault> {
+    let rows = recorded_blobs(set)?;
+    let mut columns = identity(&rows.iter().map(|row| &row.node).collect::<Vec<_>>(), "");
+    let paths: StringArray = rows.iter().map(|row| Some(row.path.as_str())).collect();
+    let checkpoints: BooleanArray = rows.iter().map(|row| Some(row.checkpoint)).collect();
+    let artifacts: StringArray = rows.iter().map(|row| row.artifacts.as_deref()).collect();
+    columns.push(("path".to_owned(), Arc::new(paths) as ArrayRef));
+    columns.push(("checkpoint".to_owned(), Arc::new(checkpoints)));
+    columns.push(("artifacts".to_owned(), Arc::new(artifacts)));
+    table(columns)
+}
+
+fn recorded_blobs(set: &PartSet) -> Result<Vec<Blob>, Fault> {
     let mut spec = FoldSpec::default();
     let checkpoint = spec.flag(&Flag::True(CHECKPOINT));
     let (paths, artifacts) = (spec.set(BLOB), spec.set(ARTIFACT));
@@ -51,15 +63,12 @@ pub(crate) fn blobs(set: &PartSet) -> Result<RecordBatch, Fault> {
         }
         Ok(0)
     })?;
-    let rows: Vec<Blob> = rows.into_iter().flatten().collect();
-    let mut columns = identity(&rows.iter().map(|row| &row.node).collect::<Vec<_>>(), "");
-    let paths: StringArray = rows.iter().map(|row| Some(row.path.as_str())).collect();
-    let checkpoints: BooleanArray = rows.iter().map(|row| Some(row.checkpoint)).collect();
-    let artifacts: StringArray = rows.iter().map(|row| row.artifacts.as_deref()).collect();
-    columns.push(("path".to_owned(), Arc::new(paths) as ArrayRef));
-    columns.push(("checkpoint".to_owned(), Arc::new(checkpoints)));
-    columns.push(("artifacts".to_owned(), Arc::new(artifacts)));
-    table(columns)
+    Ok(rows.into_iter().flatten().collect())
+}
+
+/// The nodes that a record says have files.
+pub(crate) fn nodes_with_blobs(set: &PartSet) -> Result<Vec<Node>, Fault> {
+    Ok(recorded_blobs(set)?.into_iter().map(|blob| blob.node).collect())
 }
 
 struct Blob {

@@ -1,0 +1,320 @@
+//! The check of a whole root: is what is recorded there, and is what is there recorded?
+//!
+//! It reads every byte of every part. What it finds it only tells; a repair does what a check before it told, and nothing
+//! when anything has changed since.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde::Serialize;
+use waycairn_dag::{Lineage, Node};
+use waycairn_durable::{self as durable, Digest, OwnedFile, is_temporary, open_file, read_format, time};
+
+use crate::blob::{blobs_folder, nodes_in};
+use crate::compact::{RETIRED_GRACE, TEMPORARY_AGE};
+use crate::error::StoreError;
+use crate::journal::{is_damaged_segment_name, is_segment_name, is_writer_name};
+use crate::listing::{Freshness, list};
+use crate::part::{is_retired_name, values_folder};
+use crate::query::tables;
+use crate::reader::ObjectReader;
+use crate::recover::recover;
+use crate::view::{Files, files};
+
+/// What a damaged part is called once it is set aside.
+const DAMAGED_PREFIX: &str = ".damaged-";
+
+/// Digits of the plan's digest that are shown, and have to be given.
+const PLAN_DIGITS: usize = 12;
+
+/// What a check of a root found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct FsckReport {
+    /// Parts that were read.
+    pub parts: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// Nodes with files that were compared with what is recorded of them.
+    pub nodes: u64,
+    /// What is wrong, by kind, then by path and node.
+    pub problems: Vec<Problem>,
+    /// Stands for the repairs that are among these; `None` when there are none. [`fsck_repair`] wants it.
+    pub plan: Option<String>,
+}
+
+/// Something that is wrong in a root.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
+pub struct Problem {
+    /// Of which kind it is.
+    pub kind: ProblemKind,
+    /// Where it is, below the root.
+    pub path: Option<String>,
+    /// The node that it is about, for people.
+    pub node: Option<String>,
+    /// What is wrong.
+    pub what: String,
+    /// What a repair does about it; `None` where only a person can know.
+    pub repair: Option<Repair>,
+}
+
+/// What can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// A part whose bytes are not those of a part, or whose rows are out of order.
+    UnreadablePart,
+    /// Records of a writer that died, in no part yet.
+    OrphanSegment,
+    /// A segment of a journal that was damaged; what was whole in it is in parts.
+    DamagedSegment,
+    /// A record names a file or a checkpoint that is not there.
+    DanglingBlob,
+    /// A file or a checkpoint that no record names.
+    BlobWithoutMarker,
+    /// A payload that is no MessagePack.
+    DamagedArtifact,
+    /// Nodes that are their own ancestors.
+    Cycle,
+    /// What a process that died left half-written, or what a compaction replaced.
+    Leftover,
+}
+
+/// What a repair does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Repair {
+    /// Publishes the records.
+    Recover,
+    /// Gives the file a hidden name, under which nothing reads it: questions have answers again, without its records.
+    SetAside,
+    /// Deletes the file.
+    Delete,
+}
+
+/// Checks a root. Nothing is changed; a root that does not exist is fine.
+///
+/// # Errors
+/// [`StoreError::Format`], [`StoreError::Query`] and [`StoreError::Io`] when something cannot be looked at at all.
+///
+/// # Concurrency
+/// It may run beside writers. What they are doing meanwhile may be told as a file without a record: look again.
+pub fn fsck(root: &Path) -> Result<FsckReport, StoreError> {
+    read_format(root)?;
+    let mut check = Check { root: root.to_owned(), report: FsckReport::default() };
+    check.parts()?;
+    check.hidden_files()?;
+    check.blobs()?;
+    check.cycles()?;
+    let mut report = check.report;
+    report.problems.sort();
+    report.problems.dedup();
+    let repairs: Vec<&Problem> = report.problems.iter().filter(|problem| problem.repair.is_some()).collect();
+    if !repairs.is_empty() {
+        let text = serde_json::to_vec(&repairs).unwrap_or_default();
+        report.plan = Some(Digest::of(&text).to_string().chars().take(PLAN_DIGITS).collect());
+    }
+    Ok(report)
+}
+
+/// Does the repairs of a check that was made before, whose [`plan`](FsckReport::plan) this is, and says which.
+///
+/// # Errors
+/// [`StoreError::Plan`] when a check finds other repairs now; nothing was changed then. Otherwise what a check or a repair
+/// cannot do; those before it were done.
+///
+/// # Durability
+/// On return what was done survives a loss of power.
+pub fn fsck_repair(root: &Path, plan: &str) -> Result<Vec<Problem>, StoreError> {
+    let report = fsck(root)?;
+    if report.plan.as_deref() != Some(plan) {
+        return Err(StoreError::Plan { given: plan.to_owned(), found: report.plan });
+    }
+    let repairs: Vec<Problem> =
+        report.problems.into_iter().filter(|problem| problem.repair.is_some()).collect();
+    if repairs.iter().any(|problem| problem.repair == Some(Repair::Recover)) {
+        recover(root)?;
+    }
+    for problem in &repairs {
+        let Some(path) = problem.path.as_ref().map(|path| root.join(path)) else { continue };
+        match problem.repair {
+            Some(Repair::SetAside) => {
+                let name =
+                    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                durable::rename(&path, &path.with_file_name(format!("{DAMAGED_PREFIX}{name}")))?;
+            }
+            Some(Repair::Delete) => durable::remove_file(&path)?,
+            Some(Repair::Recover) | None => {}
+        }
+    }
+    Ok(repairs)
+}
+
+struct Check {
+    root: PathBuf,
+    report: FsckReport,
+}
+
+impl Check {
+    fn found(
+        &mut self,
+        kind: ProblemKind,
+        path: Option<&Path>,
+        node: Option<&Node>,
+        what: &str,
+        repair: Option<Repair>,
+    ) {
+        let below = |path: &Path| path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
+        self.report.problems.push(Problem {
+            kind,
+            path: path.map(below),
+            node: node.map(ToString::to_string),
+            what: what.to_owned(),
+            repair,
+        });
+    }
+
+    /// Every part, to its last byte.
+    fn parts(&mut self) -> Result<(), StoreError> {
+        let values = values_folder(&self.root);
+        let set = list(&values, Freshness::Published)?;
+        for (path, error) in set.damaged.iter() {
+            let path = values.join(path.file_name().unwrap_or_default());
+            self.found(ProblemKind::UnreadablePart, Some(&path), None, &cause(error), Some(Repair::SetAside));
+        }
+        for part in set.parts.iter() {
+            self.report.parts += 1;
+            let path = values.join(&*part.name);
+            let read = catch_unwind(AssertUnwindSafe(|| read_all(&part.path)))
+                .unwrap_or_else(|_| Err("its data cannot be decoded".to_owned()));
+            match read {
+                Ok(rows) => self.report.rows += rows,
+                Err(what) => {
+                    self.found(ProblemKind::UnreadablePart, Some(&path), None, &what, Some(Repair::SetAside));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is hidden among the parts.
+    fn hidden_files(&mut self) -> Result<(), StoreError> {
+        let values = values_folder(&self.root);
+        let failed = |source| StoreError::Io { operation: "list", path: values.clone(), source };
+        let entries = match fs::read_dir(&values) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(failed)?,
+        };
+        let now = time::to_system(time::now_nanos());
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let (path, file_name) = (entry.path(), entry.file_name());
+            let name = file_name.to_string_lossy();
+            let age = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+            let age = age.and_then(|modified| now.duration_since(modified).ok()).unwrap_or_default();
+            if is_segment_name(&name) {
+                if self.is_orphan(&path)? {
+                    let what = "records of a writer that died";
+                    self.found(ProblemKind::OrphanSegment, Some(&path), None, what, Some(Repair::Recover));
+                }
+            } else if is_damaged_segment_name(&name) {
+                let what = "other bytes than were written; what is whole in it is in parts";
+                self.found(ProblemKind::DamagedSegment, Some(&path), None, what, None);
+            } else if is_writer_name(&name) {
+                if self.is_orphan(&path)? {
+                    let what = "a writer that died left it";
+                    self.found(ProblemKind::Leftover, Some(&path), None, what, Some(Repair::Delete));
+                }
+            } else if is_retired_name(&file_name) && age > RETIRED_GRACE {
+                let what = "a compaction or a removal replaced it";
+                self.found(ProblemKind::Leftover, Some(&path), None, what, Some(Repair::Delete));
+            } else if is_temporary(&file_name) && age > TEMPORARY_AGE && path.is_file() {
+                let what = "a process that died left it half-written";
+                self.found(ProblemKind::Leftover, Some(&path), None, what, Some(Repair::Delete));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_orphan(&self, path: &Path) -> Result<bool, StoreError> {
+        Ok(OwnedFile::take(path).map_err(Box::new)?.is_some())
+    }
+
+    /// The files of nodes beside what records say of them.
+    fn blobs(&mut self) -> Result<(), StoreError> {
+        let reader = ObjectReader::open(&self.root)?.with_freshness(Freshness::Live).skipping_damaged();
+        let folder = blobs_folder(&self.root);
+        let mut nodes: BTreeSet<Node> = match nodes_in(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeSet::new(),
+            nodes => {
+                let failed = |source| StoreError::Io { operation: "list", path: folder.clone(), source };
+                nodes.map_err(failed)?.into_iter().collect()
+            }
+        };
+        nodes.extend(reader.ask(|set, _| tables::nodes_with_blobs(set))?.value);
+        for node in nodes {
+            self.report.nodes += 1;
+            let Files { dangling, without_marker, damaged } = files(&reader, &node)?;
+            let place = reader.node_folder(&node);
+            for name in dangling {
+                let what = "a record names it, and it is not there; a copy of the root may have it";
+                self.found(ProblemKind::DanglingBlob, Some(&place.join(name)), Some(&node), what, None);
+            }
+            for name in without_marker {
+                let what = "no record names it; what is unmarked counts as not there";
+                self.found(ProblemKind::BlobWithoutMarker, Some(&place.join(name)), Some(&node), what, None);
+            }
+            for (name, what) in damaged {
+                self.found(ProblemKind::DamagedArtifact, Some(&place.join(name)), Some(&node), &what, None);
+            }
+        }
+        Ok(())
+    }
+
+    fn cycles(&mut self) -> Result<(), StoreError> {
+        let reader = ObjectReader::open(&self.root)?.with_freshness(Freshness::Live).skipping_damaged();
+        for cycle in Lineage::new(reader.edges()?).cycles() {
+            let names: Vec<String> = cycle.iter().map(ToString::to_string).collect();
+            let what = format!(
+                "each is a recorded parent of the next, and the last of the first: {}",
+                names.join(", ")
+            );
+            self.found(ProblemKind::Cycle, None, cycle.first(), &what, None);
+        }
+        Ok(())
+    }
+}
+
+/// Decodes a part, and says how many rows it has.
+fn read_all(path: &Path) -> Result<u64, String> {
+    let file = open_file(path).map_err(|error| error.to_string())?;
+    let text = |error: parquet::errors::ParquetError| error.to_string();
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(text)?;
+    let promised = builder.metadata().file_metadata().num_rows();
+    let mut rows = 0;
+    for batch in builder.build().map_err(text)? {
+        rows += batch.map_err(|error| error.to_string())?.num_rows() as u64;
+    }
+    match u64::try_from(promised) {
+        Ok(promised) if promised == rows => Ok(rows),
+        _ => Err(format!("its footer promises {promised} rows, and it has {rows}")),
+    }
+}
+
+/// What an error says is wrong, without the file and the advice, which are told apart.
+fn cause(error: &crate::query::QueryError) -> String {
+    match error {
+        crate::query::QueryError::Damaged { what, .. } => what.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
