@@ -6,6 +6,7 @@ mod bad_input;
 mod concurrent;
 mod faults;
 mod field;
+mod fuzz;
 mod gaussian;
 mod golden;
 mod help;

@@ -211,6 +211,14 @@ pub enum StoreError {
     /// A lock is somebody else's, or could not be taken.
     #[error(transparent)]
     Lock(#[from] Box<LockError>),
+    /// The disk is full, or a quota used up. Nothing is lost so far: the records wait, and are written when there is room.
+    #[error("the disk is full, and {records} records wait for room; make some, and they are written")]
+    Full {
+        /// How many.
+        records: u64,
+        /// What the disk said.
+        source: Arc<StoreError>,
+    },
     /// The store was closed before.
     #[error("the store is closed; open it again to write more")]
     Closed,

@@ -234,6 +234,7 @@ impl Footer {
             metadata: self.metadata,
             groups,
             runs,
+            parents: self.facts.as_ref().and_then(|facts| facts.parents.clone()),
             ours: self.facts.is_some(),
             writer: self.facts.and_then(|facts| facts.writer).map(Arc::from),
             length: self.length,

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::de::{self, Visitor};
 use serde::ser::{SerializeSeq as _, SerializeTuple as _};
@@ -50,10 +51,10 @@ impl Segment {
 }
 
 /// Appends a frame to `out`; `body` writes what is in it.
-fn frame(out: &mut Vec<u8>, body: &impl Serialize) -> Result<(), rmp_serde::encode::Error> {
+fn frame<E>(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
     let start = out.len();
     out.extend_from_slice(&[0; HEAD_BYTES]);
-    if let Err(error) = rmp_serde::encode::write(out, body) {
+    if let Err(error) = body(out) {
         out.truncate(start);
         return Err(error);
     }
@@ -68,68 +69,90 @@ fn frame(out: &mut Vec<u8>, body: &impl Serialize) -> Result<(), rmp_serde::enco
 pub(crate) fn write_launch(launch: &Launch) -> Result<Vec<u8>, rmp_serde::encode::Error> {
     let mut out = MAGIC.to_vec();
     let Launch { writer, process, execution, tag, job } = launch;
-    frame(&mut out, &(writer, process, execution, tag, job))?;
+    frame(&mut out, |out| rmp_serde::encode::write(out, &(writer, process, execution, tag, job)))?;
     Ok(out)
 }
 
-/// Appends one frame with some of the records of a buffer.
-pub(crate) fn write_records(
-    out: &mut Vec<u8>,
-    rows: &Rows,
-    range: Range<usize>,
-) -> Result<(), rmp_serde::encode::Error> {
-    let records = rows.rows().get(range).unwrap_or_default();
-    let mut runs: Vec<&Node> = Vec::new();
-    let mut by_run: HashMap<(&str, &str), u32> = HashMap::new();
-    let mut shapes: Vec<u32> = Vec::new();
-    let mut by_shape: HashMap<u32, u32> = HashMap::new();
-    let mut last = 0;
-    let mut places = Vec::with_capacity(records.len());
-    for row in records {
-        if !runs.get(last as usize).is_some_and(|run| run.same_run(&row.node)) {
-            last = *by_run.entry((row.node.name(), row.node.nonce())).or_insert_with(|| {
-                runs.push(&row.node);
-                to_u32(runs.len() - 1)
+/// A frame of records in the making. Records are added a few at a time, each time for as long as the buffer that they are
+/// in may be looked at, and what they share is written when it is finished.
+///
+/// All records of a frame are of one buffer.
+#[derive(Debug, Default)]
+pub(crate) struct FrameWriter {
+    runs: Vec<Node>,
+    by_run: HashMap<(Arc<str>, Arc<str>), u32>,
+    /// The run of the record before.
+    last: u32,
+    shapes: Vec<Vec<String>>,
+    by_shape: HashMap<u32, u32>,
+    records: Vec<u8>,
+    count: u32,
+}
+
+impl FrameWriter {
+    /// The bytes of the records so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Adds some of the records of a buffer.
+    ///
+    /// # Errors
+    /// What the encoder says; none of these records was added then.
+    pub(crate) fn add(&mut self, rows: &Rows, range: Range<usize>) -> Result<(), rmp_serde::encode::Error> {
+        let start = self.records.len();
+        let some = rows.rows().get(range).unwrap_or_default();
+        for row in some {
+            let place = (self.run(&row.node), self.shape(rows, row.shape));
+            if let Err(error) = rmp_serde::encode::write(&mut self.records, &Record { rows, row, place }) {
+                self.records.truncate(start);
+                return Err(error);
+            }
+        }
+        self.count += to_u32(some.len());
+        Ok(())
+    }
+
+    fn run(&mut self, node: &Node) -> u32 {
+        if !self.runs.get(self.last as usize).is_some_and(|run| run.same_run(node)) {
+            let key = (Arc::clone(node.name_arc()), Arc::clone(node.nonce_arc()));
+            self.last = *self.by_run.entry(key).or_insert_with(|| {
+                self.runs.push(node.clone());
+                to_u32(self.runs.len() - 1)
             });
         }
-        let shape = *by_shape.entry(row.shape).or_insert_with(|| {
-            shapes.push(row.shape);
-            to_u32(shapes.len() - 1)
-        });
-        places.push((last, shape));
+        self.last
     }
-    let runs: Vec<(&str, &str)> = runs.into_iter().map(|node| (node.name(), node.nonce())).collect();
-    let shapes: Vec<Keys<'_>> =
-        shapes.iter().filter_map(|shape| rows.shapes().get(*shape as usize)).map(Keys).collect();
-    frame(out, &(runs, shapes, Records { rows, records, places: &places }))
-}
 
-struct Keys<'a>(&'a Shape);
-
-impl Serialize for Keys<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut keys = serializer.serialize_seq(Some(self.0.len()))?;
-        for key in self.0.keys() {
-            keys.serialize_element(key)?;
-        }
-        keys.end()
+    fn shape(&mut self, rows: &Rows, shape: u32) -> u32 {
+        *self.by_shape.entry(shape).or_insert_with(|| {
+            let keys = rows.shapes().get(shape as usize).into_iter().flat_map(Shape::keys);
+            self.shapes.push(keys.map(str::to_owned).collect());
+            to_u32(self.shapes.len() - 1)
+        })
     }
-}
 
-struct Records<'a> {
-    rows: &'a Rows,
-    records: &'a [Row],
-    /// Run and shape of each record within the frame.
-    places: &'a [(u32, u32)],
-}
-
-impl Serialize for Records<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut records = serializer.serialize_seq(Some(self.records.len()))?;
-        for (row, place) in self.records.iter().zip(self.places) {
-            records.serialize_element(&Record { rows: self.rows, row, place: *place })?;
+    /// Appends the frame to `out`, if it has a record, and begins anew.
+    ///
+    /// # Errors
+    /// What the encoder says.
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), rmp_serde::encode::Error> {
+        let FrameWriter { runs, shapes, records, count, .. } = std::mem::take(self);
+        if count == 0 {
+            return Ok(());
         }
-        records.end()
+        let runs: Vec<(&str, &str)> = runs.iter().map(|node| (node.name(), node.nonce())).collect();
+        frame(out, |out| {
+            // An array of three: runs, shapes, and the array of records, whose length takes four bytes.
+            out.push(0x93);
+            rmp_serde::encode::write(out, &runs)?;
+            rmp_serde::encode::write(out, &shapes)?;
+            out.push(0xdd);
+            #[expect(clippy::big_endian_bytes, reason = "as MessagePack has it")]
+            out.extend_from_slice(&count.to_be_bytes());
+            out.extend_from_slice(&records);
+            Ok(())
+        })
     }
 }
 

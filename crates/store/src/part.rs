@@ -19,8 +19,8 @@ use waycairn_dag::Node;
 use waycairn_durable::FormatVersion;
 
 use crate::schema::{
-    BLOB, FOOTER_FIRST, FOOTER_FORMAT, FOOTER_LAST, FOOTER_ROWS, FOOTER_RUNS, FOOTER_WRITER, FOOTER_WRITES,
-    IDENTITY, MAX_FOOTER_RUNS, NONCE, PARENT, RESERVED, SORT_ORDER, ValueType,
+    BLOB, FOOTER_FIRST, FOOTER_FORMAT, FOOTER_LAST, FOOTER_PARENTS, FOOTER_ROWS, FOOTER_RUNS, FOOTER_WRITER,
+    FOOTER_WRITES, IDENTITY, MAX_FOOTER_RUNS, NONCE, PARENT, RESERVED, SORT_ORDER, ValueType,
 };
 
 /// A part is `part-<uuid>.parquet`; every other name in `objects/values` is no part.
@@ -76,6 +76,15 @@ pub(crate) struct RunRange {
 }
 
 impl RunRange {
+    fn is_of(&self, node: &Node) -> bool {
+        self.name == node.name() && self.nonce == node.nonce()
+    }
+
+    /// Whether the node is one of those between its positions.
+    pub(crate) fn has(&self, node: &Node) -> bool {
+        self.is_of(node) && (self.first_seq..=self.last_seq).contains(&node.seq())
+    }
+
     fn of(node: &Node) -> RunRange {
         let (name, nonce) = (node.name().to_owned(), node.nonce().to_owned());
         RunRange { name, nonce, first_seq: node.seq(), last_seq: node.seq() }
@@ -97,6 +106,9 @@ pub(crate) struct PartFacts {
     pub(crate) writer: Option<String>,
     /// All runs, sorted; `None` when there are more than [`MAX_FOOTER_RUNS`].
     pub(crate) runs: Option<Vec<RunRange>>,
+    /// The runs that recorded parents are of, and between which of their positions those lie, sorted; `None` when it is not
+    /// known or there are more than [`MAX_FOOTER_RUNS`].
+    pub(crate) parents: Option<Vec<RunRange>>,
 }
 
 /// A footer whose facts cannot be used.
@@ -123,7 +135,10 @@ impl PartFacts {
         let (first, write) = rows.next()?;
         let (mut count, mut writes, mut last) = (1, (write, write), first);
         let mut runs = Some(vec![RunRange::of(first)]);
+        let mut parents = Parents::default();
+        parents.add(first);
         for (node, write) in rows {
+            parents.add(node);
             count += 1;
             writes = (writes.0.min(write), writes.1.max(write));
             match runs.as_mut().and_then(|runs| runs.last_mut()) {
@@ -137,7 +152,7 @@ impl PartFacts {
             last = node;
         }
         let (first, last, writer) = (first.clone(), last.clone(), Some(writer.to_owned()));
-        Some(PartFacts { rows: count, first, last, writes, writer, runs })
+        Some(PartFacts { rows: count, first, last, writes, writer, runs, parents: parents.ranges() })
     }
 
     /// Adds the rows of another part.
@@ -153,10 +168,12 @@ impl PartFacts {
         if other.last > self.last {
             self.last = other.last.clone();
         }
-        self.runs = match (self.runs.take(), &other.runs) {
+        let both = |ours: Option<Vec<RunRange>>, theirs: &Option<Vec<RunRange>>| match (ours, theirs) {
             (Some(ours), Some(theirs)) => merge_runs(ours, theirs),
             _ => None,
         };
+        self.runs = both(self.runs.take(), &other.runs);
+        self.parents = both(self.parents.take(), &other.parents);
     }
 
     /// The footer's key-values.
@@ -170,9 +187,11 @@ impl PartFacts {
             (FOOTER_WRITES, serde_json::json!([self.writes.0, self.writes.1]).to_string()),
         ];
         pairs.extend(self.writer.clone().map(|writer| (FOOTER_WRITER, writer)));
-        if let Some(runs) = &self.runs {
-            let runs = runs.iter().map(|run| (&run.name, &run.nonce, run.first_seq, run.last_seq));
-            pairs.push((FOOTER_RUNS, serde_json::json!(runs.collect::<Vec<_>>()).to_string()));
+        for (key, runs) in [(FOOTER_RUNS, &self.runs), (FOOTER_PARENTS, &self.parents)] {
+            if let Some(runs) = runs {
+                let runs = runs.iter().map(|run| (&run.name, &run.nonce, run.first_seq, run.last_seq));
+                pairs.push((key, serde_json::json!(runs.collect::<Vec<_>>()).to_string()));
+            }
         }
         pairs.into_iter().map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect()
     }
@@ -199,14 +218,12 @@ impl PartFacts {
         };
         let json =
             |key| find(key).and_then(|text| serde_json::from_str(text).ok()).ok_or_else(|| damaged(key));
-        let runs = match find(FOOTER_RUNS) {
-            None => None,
-            Some(text) => {
-                let runs: Vec<(String, String, u64, u64)> =
-                    serde_json::from_str(text).map_err(|_| damaged(FOOTER_RUNS))?;
-                let run = |(name, nonce, first_seq, last_seq)| RunRange { name, nonce, first_seq, last_seq };
-                Some(runs.into_iter().map(run).collect())
-            }
+        let ranges = |key| -> Result<Option<Vec<RunRange>>, FactsError> {
+            let Some(text) = find(key) else { return Ok(None) };
+            let runs: Vec<(String, String, u64, u64)> =
+                serde_json::from_str(text).map_err(|_| damaged(key))?;
+            let run = |(name, nonce, first_seq, last_seq)| RunRange { name, nonce, first_seq, last_seq };
+            Ok(Some(runs.into_iter().map(run).collect()))
         };
         Ok(Some(PartFacts {
             rows: find(FOOTER_ROWS).and_then(|rows| rows.parse().ok()).ok_or_else(|| damaged(FOOTER_ROWS))?,
@@ -214,8 +231,46 @@ impl PartFacts {
             last: identity(FOOTER_LAST)?,
             writes: json(FOOTER_WRITES)?,
             writer: find(FOOTER_WRITER).map(str::to_owned),
-            runs,
+            runs: ranges(FOOTER_RUNS)?,
+            parents: ranges(FOOTER_PARENTS)?,
         }))
+    }
+}
+
+/// Collects the parents of the rows of a part.
+#[derive(Default)]
+struct Parents {
+    /// The run of the parent before, which the next one is likely to be of too.
+    last: Option<RunRange>,
+    others: Vec<RunRange>,
+    too_many: bool,
+}
+
+impl Parents {
+    fn add(&mut self, node: &Node) {
+        let Some(parent) = node.parent().filter(|_| !self.too_many) else { return };
+        let parent = parent.decode();
+        match &mut self.last {
+            Some(last) if last.is_of(&parent) => {
+                last.first_seq = last.first_seq.min(parent.seq());
+                last.last_seq = last.last_seq.max(parent.seq());
+            }
+            last => {
+                self.others.extend(last.replace(RunRange::of(&parent)));
+                // One run after the other may come again and again: they are put together now and then.
+                if self.others.len() > 4 * MAX_FOOTER_RUNS {
+                    match merge_runs(std::mem::take(&mut self.others), &[]) {
+                        Some(merged) => self.others = merged,
+                        None => self.too_many = true,
+                    }
+                }
+            }
+        }
+    }
+
+    fn ranges(mut self) -> Option<Vec<RunRange>> {
+        self.others.extend(self.last);
+        if self.too_many { None } else { merge_runs(self.others, &[]) }
     }
 }
 

@@ -136,6 +136,8 @@ pub(crate) struct Part {
     pub(crate) groups: Vec<Group>,
     /// All runs in it, where the footer says so.
     pub(crate) runs: Option<Vec<RunRange>>,
+    /// Where all recorded parents lie, where the footer says so.
+    pub(crate) parents: Option<Vec<RunRange>>,
     /// Whether a program of ours wrote it.
     pub(crate) ours: bool,
     /// The writer of all rows, where the footer says so.

@@ -1,6 +1,5 @@
 //! The bounded queue between the callers and the writer thread.
 
-use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use waycairn_durable::time::now_nanos;
 
 use crate::error::{RecordError, StoreError};
 use crate::field::Scalar;
-use crate::frame::write_records;
+use crate::frame::FrameWriter;
 use crate::recorded::Recorded;
 use crate::row::{Marks, Rows};
 use crate::stamp::WriteClock;
@@ -23,8 +22,11 @@ pub(crate) const MAX_BATCH_BYTES: usize = 256 * 1024 * 1024;
 /// A batch of this size goes out although it has few records.
 const EARLY_BATCH_BYTES: usize = 64 * 1024 * 1024;
 
-/// Records that are encoded for the journal while callers wait for the lock.
-const JOURNAL_ROWS: usize = 1024;
+/// Records that are encoded for the journal at a time, while callers may wait for the lock: about two microseconds.
+const JOURNAL_ROWS: usize = 16;
+
+/// A frame of this size is written before another one begins.
+const JOURNAL_BYTES: usize = 1 << 20;
 
 /// A larger buffer is given back to the allocator after its batch.
 const KEPT_BYTES: usize = 32 * 1024 * 1024;
@@ -78,6 +80,9 @@ pub(crate) struct Totals {
     pub(crate) published: u64,
     pub(crate) dropped: u64,
 }
+
+/// How long a flush or a close waits for a disk that is full.
+const FULL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the writer publishes at once.
 #[derive(Debug)]
@@ -135,6 +140,8 @@ struct State {
     /// A flush wants everything up to this count of accepted records.
     flush_to: u64,
     phase: Phase,
+    /// Since when the disk is full, and what it said.
+    stalled: Option<(Instant, Arc<StoreError>)>,
     failure: Option<Failure>,
 }
 
@@ -175,6 +182,7 @@ impl Queue {
             totals: Totals::default(),
             flush_to: 0,
             phase: Phase::Open,
+            stalled: None,
             failure: None,
         };
         Queue {
@@ -247,8 +255,9 @@ impl Queue {
     /// Waits until everything accepted before is durable and visible.
     ///
     /// # Errors
-    /// [`StoreError::Failed`].
+    /// [`StoreError::Failed`]; [`StoreError::Full`] when the disk is full and stays so, and the store goes on.
     pub(crate) fn flush(&self) -> Result<Totals, StoreError> {
+        let begin = Instant::now();
         let mut state = self.lock();
         let target = state.accepted;
         state.flush_to = state.flush_to.max(target);
@@ -260,8 +269,50 @@ impl Queue {
             if state.totals.published >= target {
                 return Ok(state.totals);
             }
-            state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let Some((_, source)) = &state.stalled else {
+                state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = FULL_PATIENCE.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                let records = state.accepted - state.totals.published;
+                return Err(StoreError::Full { records, source: Arc::clone(source) });
+            }
+            (state, _) = self.done.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// The disk is full: waits for as long as the next try should wait. False when nobody wants to wait any more, since
+    /// the store closes. For the writer alone.
+    pub(crate) fn stall(&self, source: StoreError, pause: Duration) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        let since = match &state.stalled {
+            Some((since, _)) => *since,
+            None => {
+                tracing::warn!(
+                    error = %source,
+                    cause = source.io_cause().map(tracing::field::display),
+                    records = state.accepted - state.totals.published,
+                    "the disk is full: records wait until there is room"
+                );
+                Instant::now()
+            }
+        };
+        if state.phase == Phase::Ending && since.elapsed() >= FULL_PATIENCE {
+            return Err(source);
+        }
+        state.stalled = Some((since, Arc::new(source)));
+        // A flush that waits learns of it, and looks at its own patience.
+        self.done.notify_all();
+        let ends = |state: &mut State| state.phase != Phase::Ending;
+        let pause = if state.phase == Phase::Ending { pause.min(FULL_PATIENCE / 5) } else { pause };
+        if state.phase == Phase::Ending {
+            drop(state);
+            std::thread::sleep(pause);
+        } else {
+            drop(self.work.wait_timeout_while(state, pause, ends));
+        }
+        Ok(())
     }
 
     /// Refuses callers from now on; the artifact thread may still record.
@@ -318,6 +369,9 @@ impl Queue {
         let records = batch.rows.len() as u64;
         let mut state = self.lock();
         state.totals.published += records;
+        if state.stalled.take().is_some() {
+            tracing::info!("there is room on the disk again");
+        }
         if let Some((before, _)) = state.in_flight.take() {
             state.journaled = state.journaled.max(before + records);
         }
@@ -353,34 +407,53 @@ impl Queue {
         !state.journal_ends
     }
 
-    /// Encodes records that are in no segment yet into `frames`, oldest first; `None` when there are none.
+    /// Encodes records that are in no segment yet as a frame, oldest first; `None` when there are none. The lock is held
+    /// for a few records at a time.
     ///
     /// # Errors
     /// [`StoreError::Journal`].
     pub(crate) fn not_journaled(&self, frames: &mut Vec<u8>) -> Result<Option<Journaled>, StoreError> {
-        let mut encode = |rows: &Rows, range: Range<usize>| {
-            frames.clear();
-            write_records(frames, rows, range).map_err(|source| StoreError::Journal { source })
-        };
+        frames.clear();
+        let mut frame = FrameWriter::default();
+        let mut done: Option<Journaled> = None;
+        while frame.bytes() < JOURNAL_BYTES {
+            let Some(next) = self.encode_some(&mut frame, done)? else { break };
+            done = Some(next);
+        }
+        frame.finish(frames).map_err(|source| StoreError::Journal { source })?;
+        Ok(done)
+    }
+
+    /// Adds the records that follow those in a frame, as far as they belong to its segment.
+    fn encode_some(
+        &self,
+        frame: &mut FrameWriter,
+        so_far: Option<Journaled>,
+    ) -> Result<Option<Journaled>, StoreError> {
+        let failed = |source| StoreError::Journal { source };
         let state = self.lock();
-        let journaled = state.journaled;
+        let journaled = so_far.map_or(state.journaled, |so_far| so_far.until);
+        let place = |before: u64| usize::try_from(journaled.saturating_sub(before)).unwrap_or(usize::MAX);
+        let fits = |segment| so_far.is_none_or(|so_far| so_far.segment == segment);
         if let Some((before, rows)) = &state.in_flight
             && journaled < before + rows.len() as u64
         {
             let (before, rows, segment) = (*before, Arc::clone(rows), state.segment.saturating_sub(1));
             drop(state);
-            let from = usize::try_from(journaled.saturating_sub(before)).unwrap_or(usize::MAX);
-            encode(&rows, from..rows.len())?;
+            if !fits(segment) {
+                return Ok(None);
+            }
+            frame.add(&rows, place(before)..rows.len()).map_err(failed)?;
             return Ok(Some(Journaled { segment, until: before + rows.len() as u64 }));
         }
         let queued = state.rows.len();
         let before = state.accepted - queued as u64;
-        let from = usize::try_from(journaled.saturating_sub(before)).unwrap_or(usize::MAX);
-        if from >= queued {
+        let from = place(before);
+        if from >= queued || !fits(state.segment) {
             return Ok(None);
         }
         let to = queued.min(from + JOURNAL_ROWS);
-        encode(&state.rows, from..to)?;
+        frame.add(&state.rows, from..to).map_err(failed)?;
         Ok(Some(Journaled { segment: state.segment, until: before + to as u64 }))
     }
 

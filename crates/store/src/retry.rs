@@ -16,6 +16,8 @@ pub(crate) struct RetryPolicy {
     pub(crate) claim: Vec<Duration>,
     /// After an error that a disk or a network may get over.
     pub(crate) transient: Vec<Duration>,
+    /// Between two tries while a disk is full, or a quota used up.
+    pub(crate) full: Duration,
 }
 
 impl Default for RetryPolicy {
@@ -23,6 +25,7 @@ impl Default for RetryPolicy {
         RetryPolicy {
             claim: [1, 2, 4, 8].map(Duration::from_secs).to_vec(),
             transient: [250, 500, 1000].map(Duration::from_millis).to_vec(),
+            full: Duration::from_secs(5),
         }
     }
 }
@@ -82,6 +85,12 @@ pub(crate) fn retry<T>(
         tracing::warn!(error = %failed.error, delay_ms = delay.as_millis(), "a write failed and is tried again");
         sleep(delay);
     }
+}
+
+/// Whether there is no room on the disk: that may change, and what is queued is worth waiting for.
+pub(crate) fn is_full(error: &StoreError) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    error.io_cause().is_some_and(|cause| matches!(cause.kind(), StorageFull | QuotaExceeded))
 }
 
 fn is_transient(error: &io::Error) -> bool {

@@ -109,6 +109,10 @@ pub(crate) const FOOTER_WRITER: &str = "waycairn.writer";
 /// when there are more than [`MAX_FOOTER_RUNS`].
 pub(crate) const FOOTER_RUNS: &str = "waycairn.runs";
 
+/// Footer key: every run that a recorded parent is of, sorted, as JSON `[["name","nonce",first_seq,last_seq],...]`. Absent when
+/// there are more than [`MAX_FOOTER_RUNS`], and in parts that were written before it was.
+pub(crate) const FOOTER_PARENTS: &str = "waycairn.parents";
+
 /// Most runs that a footer lists.
 pub(crate) const MAX_FOOTER_RUNS: usize = 256;
 

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::journal::Journal;
 use crate::part::{PartWriter, new_part_name};
 use crate::queue::Queue;
-use crate::retry::{Failed, RetryPolicy, retry};
+use crate::retry::{Failed, RetryPolicy, is_full, retry};
 use crate::row::Rows;
 
 /// The names of the parts that one store object has published.
@@ -52,14 +52,28 @@ impl Writer {
 
     /// Publishes one batch; `unwritten` is what is still in no part.
     fn write(&self, rows: &Rows, unwritten: &mut u64) -> Result<(), StoreError> {
-        retry(&self.retry, thread::sleep, || self.journal.announce().map_err(Failed::claim))?;
+        self.with_room(|| {
+            retry(&self.retry, thread::sleep, || self.journal.announce().map_err(Failed::claim))
+        })?;
         let batch = Batch::new(rows, &self.launch);
         for table in batch.tables() {
-            let name = publish_table(&self.values, &table, &self.retry)?;
+            let name = self.with_room(|| publish_table(&self.values, &table, &self.retry))?;
             *unwritten = unwritten.saturating_sub(table.facts().rows);
             self.parts.lock().unwrap_or_else(PoisonError::into_inner).push(name);
         }
         Ok(())
+    }
+}
+
+impl Writer {
+    /// Tries again for as long as the disk is full and the store is not closing.
+    fn with_room<T>(&self, attempt: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        loop {
+            match attempt() {
+                Err(error) if is_full(&error) => self.queue.stall(error, self.retry.full)?,
+                result => return result,
+            }
+        }
     }
 }
 

@@ -82,7 +82,12 @@ fn segment(rows: &Rows, each: usize) -> (Vec<u8>, Vec<usize>) {
     let mut bytes = write_launch(&launch()).unwrap();
     let mut ends = vec![bytes.len()];
     for start in (0..rows.len()).step_by(each) {
-        write_records(&mut bytes, rows, start..(start + each).min(rows.len())).unwrap();
+        let end = (start + each).min(rows.len());
+        let mut frame = FrameWriter::default();
+        // In two steps, as it comes when callers want the buffer meanwhile.
+        frame.add(rows, start..start + (end - start) / 2).unwrap();
+        frame.add(rows, start + (end - start) / 2..end).unwrap();
+        frame.finish(&mut bytes).unwrap();
         ends.push(bytes.len());
     }
     (bytes, ends)
@@ -175,7 +180,9 @@ fn the_bytes_of_a_segment_are_those_of_the_format() {
     rows.push(&Node::new("r", "949e88", 1).unwrap(), 7, &fields, None).unwrap();
     let launch = Launch { writer: "w".into(), process: 0, execution: None, tag: None, job: None };
     let mut bytes = write_launch(&launch).unwrap();
-    write_records(&mut bytes, &rows, 0..1).unwrap();
+    let mut frame = FrameWriter::default();
+    frame.add(&rows, 0..1).unwrap();
+    frame.finish(&mut bytes).unwrap();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(hex, include_str!("segment.hex").trim_end());
 }

@@ -253,3 +253,42 @@ fn store_9_a_record_that_moves_from_journal_to_part_is_never_missed() {
     store.close().unwrap();
     assert_eq!(reader.query().count().unwrap().value, 400);
 }
+
+/// A full disk stops nobody: records wait, a flush says so in time, and they are written when there is room.
+#[test]
+fn store_2_a_full_disk_makes_records_wait_and_loses_none() {
+    let root = TempDir::new().unwrap();
+    let retry = crate::retry::RetryPolicy { full: Duration::from_millis(20), ..Default::default() };
+    let store =
+        ObjectStore::open_with(root.path(), StoreOptions { batch_rows: 2, ..quick() }, retry).unwrap();
+    let mut total = 0;
+    for (full, errno) in [("file.write", ENOSPC), ("file.create", 122), ("file.sync", ENOSPC)] {
+        let disk = refuse(full, &values_folder(root.path()), errno, u64::MAX);
+        for seq in 0..5 {
+            record(&store, seq);
+        }
+        let error = store.flush().unwrap_err();
+        assert!(matches!(error, StoreError::Full { records: 5, .. }), "{full}: {error:?}");
+        assert!(error.to_string().contains("5 records wait for room"), "{error}");
+        record(&store, 5);
+        drop(disk);
+        total += 6;
+        assert_eq!(store.flush().unwrap().records, total, "{full}");
+    }
+    assert_eq!(store.close().unwrap().dropped, 0);
+}
+
+#[test]
+fn store_2_a_close_does_not_wait_for_ever_and_the_journal_keeps_what_it_can() {
+    let root = TempDir::new().unwrap();
+    let retry = crate::retry::RetryPolicy { full: Duration::from_millis(20), ..Default::default() };
+    let store = ObjectStore::open_with(root.path(), quick(), retry).unwrap();
+    record(&store, 0);
+    until(|| store.queue().unjournaled() == 0);
+    let disk = refuse("file.create", &values_folder(root.path()), ENOSPC, u64::MAX);
+    let error = store.close().unwrap_err();
+    assert!(matches!(error, StoreError::Failed { unwritten: 1, journaled: 1, .. }), "{error:?}");
+    assert!(matches!(store.close(), Err(StoreError::Failed { .. })), "at every close");
+    drop(disk);
+    assert_eq!(recover(root.path()).unwrap().records, 1);
+}

@@ -1,7 +1,8 @@
-//! Who recorded a node as a parent: the one question for which every part has to be looked at, since any record of
-//! any program may hold any edge.
+//! Who recorded a node as a parent: the one question that no scope of identities narrows, since any record of any program
+//! may hold any edge. What narrows it is that our footers say of which runs the recorded parents of a part are, and
+//! between which positions.
 //!
-//! So it is asked without a merge, one row group after the other on all threads, and most groups are never decoded:
+//! What is left is asked without a merge, one row group after the other on all threads, and most groups are never decoded:
 //! our writer stores addresses as what they share with the one before and what follows ([`may_hold`]), and a walk over
 //! these differences tells whether an address is among them without building one.
 
@@ -41,8 +42,11 @@ pub(crate) struct Children {
 /// every node unreadable, whatever run it is of.
 pub(crate) fn children(set: &PartSet, node: &Node) -> Result<Children, Fault> {
     let address = node.address();
-    let parts: Vec<&Arc<Part>> =
-        set.parts.iter().filter(|part| part.schema.column(PARENT).is_some()).collect();
+    let may = |part: &&Arc<Part>| {
+        part.schema.column(PARENT).is_some()
+            && part.parents.as_ref().is_none_or(|parents| parents.iter().any(|range| range.has(node)))
+    };
+    let parts: Vec<&Arc<Part>> = set.parts.iter().filter(may).collect();
     let next = AtomicUsize::new(0);
     let work = || -> Result<Children, Fault> {
         let mut found = Children::default();

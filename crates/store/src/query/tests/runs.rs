@@ -263,3 +263,46 @@ fn unannounced_files_are_no_artifacts() {
         .unwrap();
     assert!(bare.reader().node(&node("r", 0)).unwrap().unwrap().files.is_empty());
 }
+
+/// The footers tell where parents lie, and what they leave out has none of them.
+#[test]
+fn children_are_found_in_the_parts_whose_footers_have_room_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let nodes =
+        |run: u64, seq: u64| waycairn_dag::Node::new(&format!("run-{run}"), "0123456789abcdef", seq).unwrap();
+    for run in 0..6 {
+        let store = crate::ObjectStore::open(folder.path(), crate::StoreOptions::default()).unwrap();
+        for seq in 0..5 {
+            // Each run begins at a node of the one before.
+            let parent = match (seq, run) {
+                (0, 0) => None,
+                (0, run) => Some(nodes(run - 1, 3)),
+                (seq, run) => Some(nodes(run, seq - 1)),
+            };
+            store.value(&nodes(run, seq).with_parent(parent.map(|parent| parent.address())), &[]).unwrap();
+        }
+        store.close().unwrap();
+    }
+    let reader = crate::ObjectReader::open(folder.path()).unwrap();
+    let children = |node: &waycairn_dag::Node| reader.node(node).unwrap().unwrap().children;
+    for run in 0..6 {
+        for seq in 0..5 {
+            let mut expected = Vec::new();
+            expected.extend((seq < 4).then(|| nodes(run, seq + 1)));
+            expected.extend((seq == 3 && run < 5).then(|| nodes(run + 1, 0)));
+            expected.sort_by_key(|node| node.address());
+            assert_eq!(children(&nodes(run, seq)), expected, "run-{run}:{seq}");
+        }
+    }
+    let set = crate::listing::list(&crate::part::values_folder(folder.path()), crate::Freshness::Published)
+        .unwrap();
+    let told: Vec<usize> = set.parts.iter().map(|part| part.parents.as_ref().unwrap().len()).collect();
+    assert_eq!(told.iter().sum::<usize>(), 1 + 5 * 2);
+    // Merged, they tell it together.
+    crate::compact_root(folder.path()).unwrap();
+    assert_eq!(children(&nodes(2, 3)), {
+        let mut both = vec![nodes(2, 4), nodes(3, 0)];
+        both.sort_by_key(|node| node.address());
+        both
+    });
+}
