@@ -43,7 +43,10 @@ impl Choices {
             let at = self.below(bytes.len() + 1);
             let span = at..(at + 1 + self.below(16)).min(bytes.len()).max(at);
             match self.below(7) {
-                0 if !bytes.is_empty() => bytes[at.min(bytes.len() - 1)] ^= 1 << self.below(8),
+                0 if !bytes.is_empty() => {
+                    let at = at.min(bytes.len() - 1);
+                    bytes[at] ^= 1 << self.below(8);
+                }
                 1 => drop(bytes.drain(span)),
                 2 => {
                     let again = bytes[span].to_vec();

@@ -115,6 +115,15 @@ impl ObjectReader {
         &self.places.root
     }
 
+    /// How many parts a question has to look at. Each costs it a footer: from about a thousand on, compact them with
+    /// [`compact_root`](crate::compact_root).
+    ///
+    /// # Errors
+    /// Any [`QueryError`] of listing parts.
+    pub fn part_count(&self) -> Result<u64, QueryError> {
+        Ok(self.ask(|set, _| Ok(set.parts.len() as u64))?.value)
+    }
+
     /// Begins a question.
     #[must_use]
     pub fn query(&self) -> Query {

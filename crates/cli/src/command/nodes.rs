@@ -26,6 +26,9 @@ pub(crate) struct NodesArgs {
     pub(super) output: RowOutput,
 }
 
+/// From so many files of records on it pays to compact them.
+const MANY_PARTS: u64 = 1_000;
+
 /// The names of a row that are not the user's.
 const FIXED: &[&str] =
     &["name", "nonce", "node", "seq", "nodes", "checkpoints", "started", "written", "finished"];
@@ -44,6 +47,12 @@ pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
         rows.push((run, values));
     }
     context.diagnostics(&diagnostics);
+    let parts = reader.part_count().map_err(failure::query)?;
+    if parts >= MANY_PARTS {
+        context.note(&format!(
+            "the records are in {parts} files: `waycairn compact` makes them few, and questions faster"
+        ));
+    }
     let mut out = args.output.open(&context.terminal)?;
     match args.output.format() {
         Format::Table => {

@@ -101,6 +101,15 @@ pub(crate) enum Term {
 }
 
 impl Term {
+    /// The field that a node must have a value of for this to hold, if it is such a term.
+    pub(crate) fn required(&self) -> Option<&str> {
+        match self {
+            Term::Field(FieldTerm::Missing(_)) => None,
+            Term::Field(field) => Some(field.key()),
+            _ => None,
+        }
+    }
+
     fn add_keys<'a>(&'a self, keys: &mut Vec<&'a str>) {
         match self {
             Term::All(terms) | Term::Any(terms) => terms.iter().for_each(|term| term.add_keys(keys)),

@@ -194,6 +194,21 @@ impl FoldPlan {
         records: RecordScope,
         threads: usize,
     ) -> Result<FoldPlan, Fault> {
+        FoldPlan::requiring(set, spec, scope, records, threads, &[])
+    }
+
+    /// The same for a question that only nodes answer which have a value of each of some columns.
+    ///
+    /// # Errors
+    /// As [`new`](FoldPlan::new).
+    pub(crate) fn requiring(
+        set: &PartSet,
+        spec: FoldSpec,
+        scope: IdentityScope,
+        records: RecordScope,
+        threads: usize,
+        columns: &[&str],
+    ) -> Result<FoldPlan, Fault> {
         let limits = Limits { scope: scope.clone(), from: None, until: None };
         let mut parts = Vec::new();
         for (rank, part) in set.parts.iter().enumerate() {
@@ -209,6 +224,9 @@ impl FoldPlan {
                 let rank = u32::try_from(rank).unwrap_or(u32::MAX);
                 parts.push(PlannedPart { part: Arc::clone(part), rank, groups });
             }
+        }
+        for column in columns {
+            keep_near(&mut parts, column);
         }
         let mut plan = FoldPlan {
             spec: Arc::new(spec),
@@ -319,6 +337,40 @@ impl FoldPlan {
     pub(crate) fn identity_layout(&self, part: &Part, group: &Group) -> Option<&Arc<Layout>> {
         self.identities.get(&(part.schema.id, known(part, group)))
     }
+}
+
+/// Keeps the row groups that may have a node which has a value of a column: those that overlap, in run and positions, a row
+/// group of a part that has the column. So a key that few records have costs what those cost, whatever else the run has.
+fn keep_near(parts: &mut Vec<PlannedPart>, column: &str) {
+    let place = |group: &Group| Some((Arc::clone(group.run.as_ref()?), group.seqs?));
+    let mut near: HashMap<Arc<RunKey>, Vec<(i64, i64)>> = HashMap::new();
+    for planned in parts.iter().filter(|planned| planned.part.schema.column(column).is_some()) {
+        for group in &planned.groups {
+            // Where one is not known to be anywhere, it may be everywhere.
+            let Some((run, seqs)) = place(&planned.part.groups[*group]) else { return };
+            near.entry(run).or_default().push(seqs);
+        }
+    }
+    for spans in near.values_mut() {
+        spans.sort_unstable();
+        spans.dedup_by(|next, before| {
+            let touches = next.0 <= before.1;
+            before.1 = if touches { before.1.max(next.1) } else { before.1 };
+            touches
+        });
+    }
+    let is_near = |group: &Group| {
+        let Some((run, (first, last))) = place(group) else { return true };
+        near.get(&run).is_some_and(|spans| {
+            let after = spans.partition_point(|(_, end)| *end < first);
+            spans.get(after).is_some_and(|(begin, _)| *begin <= last)
+        })
+    };
+    for planned in parts.iter_mut() {
+        let part = Arc::clone(&planned.part);
+        planned.groups.retain(|group| is_near(&part.groups[*group]));
+    }
+    parts.retain(|planned| !planned.groups.is_empty());
 }
 
 fn known(part: &Part, group: &Group) -> Known {

@@ -331,7 +331,9 @@ impl Request {
         spec.written = self.latest
             || sort.iter().any(|(key, _)| matches!(key, BoundSort::Written))
             || selection != Selection::Keys(&[]);
-        let plan = Arc::new(FoldPlan::new(set, spec.clone(), scope, records, threads())?);
+        let required: Vec<&str> = terms.iter().filter_map(Term::required).map(|key| side(key).0).collect();
+        let plan = FoldPlan::requiring(set, spec.clone(), scope, records, threads(), &required)?;
+        let plan = Arc::new(plan);
         Ok(Some(Bound { spec, plan, predicate, finished, given, sort }))
     }
 

@@ -222,3 +222,40 @@ fn edges_and_blobs_are_tables() {
     let empty = Root::of(&[record("r", 0, 1, &[])]);
     assert_eq!(sql(&empty.reader(), "select count(*) from edges, blobs"), [[Scalar::Int(0)]]);
 }
+
+#[test]
+fn a_key_that_few_records_have_costs_what_those_cost() {
+    let mut root = Root::new();
+    // Ten parts of one run, of which the sixth alone has the key; a part of another process overlaps it.
+    for part in 0..10_u64 {
+        let records: Vec<Record> = (0..20)
+            .map(|place| {
+                let seq = part * 20 + place;
+                let mut fields = vec![("common", Scalar::Int(seq as i64))];
+                fields.extend((seq == 107).then_some(("rare", Scalar::Int(1))));
+                record("r", seq, 1, &fields)
+            })
+            .collect();
+        root.part(&format!("part-{part}.parquet"), &records, Style::default());
+    }
+    let others: Vec<Record> =
+        (105..110).map(|seq| record("r", seq, 9, &[("rare", Scalar::Int(0))]).process(1)).collect();
+    root.part("part-other.parquet", &others, Style::default());
+    root.part("part-far.parquet", &[record("s", 0, 1, &[("common", Scalar::Int(0))])], Style::default());
+    let reader = root.reader();
+    let rare = Expr::parse("rare = 1").unwrap();
+    let read = reader.query().expression(rare.clone()).explain(&["common"]).unwrap().value;
+    assert_eq!((read.parts, read.parts_read, read.rows_read), (12, 2, 25));
+    let rows = reader.query().expression(rare).select(&["common", "rare"]).unwrap().value;
+    assert_eq!(rows.len(), 1, "process 0 wins, and the others are 0");
+    assert_eq!((rows[0].node.seq(), rows[0].fields["common"].clone()), (107, Scalar::Int(107)));
+    // Without the key there is nothing to leave out by.
+    for text in ["missing rare", "rare = 1 or common = 3", "not has rare"] {
+        let expr = Expr::parse(text).unwrap();
+        assert_eq!(
+            reader.query().expression(expr).explain(&["common"]).unwrap().value.parts_read,
+            12,
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! Ends a process at every fault point of publication, journal, artifact, checkpoint, compaction and recovery in turn, and
+//! looks at what is left: nothing that was acknowledged is lost, readers have answers, and the next process goes on.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use waycairn_dag::Node;
+use waycairn_store::{
+    Freshness, JournalPolicy, Marker, ObjectReader, ObjectStore, ProblemKind, Scalar, StoreOptions,
+    compact_root, fsck, recover,
+};
+
+const NONCE: &str = "0123456789abcdef";
+
+fn node(name: &str, seq: u64) -> Node {
+    Node::new(name, NONCE, seq).unwrap()
+}
+
+/// Says beside the root what was acknowledged: `records RUN N`, `artifact RUN`, `checkpoint RUN`.
+fn acknowledge(root: &Path, what: &str) {
+    let path = root.with_file_name("acknowledged");
+    let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+    file.write_all(format!("{what}\n").as_bytes()).unwrap();
+}
+
+fn options() -> StoreOptions {
+    StoreOptions { journal: JournalPolicy::EachRecord, ..StoreOptions::default() }
+}
+
+fn record(store: &ObjectStore, name: &str, seq: u64) {
+    store.value(&node(name, seq), &[("a", Scalar::Int(seq.cast_signed()))]).unwrap();
+}
+
+/// All that the store commits, in one order.
+fn work(root: &Path, attempt: usize) {
+    let run = format!("run-{attempt}");
+    let store = ObjectStore::open(root, options()).unwrap();
+    record(&store, &run, 0);
+    // Into the journal, before it is published.
+    let live = store.reader().with_freshness(Freshness::Live);
+    let begin = Instant::now();
+    while live.query().name(&run).count().unwrap().value == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    record(&store, &run, 1);
+    store.flush().unwrap();
+    acknowledge(root, &format!("records {run} 2"));
+    store.artifact(&node(&run, 0), "summary", &[("n", 1.into())], &[1, 2, 3]).unwrap();
+    store.flush().unwrap();
+    acknowledge(root, &format!("artifact {run}"));
+    let entry = store.stage_folder(&node(&run, 1), "checkpoint").unwrap();
+    fs::write(entry.path().join("weights"), b"1 2 3").unwrap();
+    entry.commit(Marker::Checkpoint, &[]).unwrap();
+    store.flush().unwrap();
+    acknowledge(root, &format!("checkpoint {run}"));
+    record(&store, &run, 2);
+    store.flush().unwrap();
+    acknowledge(root, &format!("records {run} 3"));
+    // It compacts its own parts.
+    store.close().unwrap();
+    for other in 0..3 {
+        let name = format!("{run}-{other}");
+        let store = ObjectStore::open(root, options()).unwrap();
+        record(&store, &name, 0);
+        store.close().unwrap();
+        acknowledge(root, &format!("records {name} 1"));
+    }
+    compact_root(root).unwrap();
+    recover(root).unwrap();
+}
+
+/// Runs the work in a child process; says whether it came to its end.
+fn run(root: &Path, attempt: usize, abort: u64) -> bool {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--ignored", "--quiet"])
+        .env("STORE_CRASH_ROOT", root)
+        .env("STORE_CRASH_ATTEMPT", attempt.to_string())
+        .env("WAYCAIRN_FAULT_ABORT", abort.to_string())
+        .output()
+        .unwrap();
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() || !text.contains("panicked"), "at {abort}: {text}");
+    output.status.success()
+}
+
+#[test]
+#[ignore = "the work of the other test, in a process that may abort"]
+fn child() {
+    if let Some(root) = std::env::var_os("STORE_CRASH_ROOT") {
+        let attempt = std::env::var("STORE_CRASH_ATTEMPT").unwrap().parse().unwrap();
+        work(&PathBuf::from(root), attempt);
+    }
+}
+
+/// Everything that was acknowledged is there, and no reader has an error.
+fn check(root: &Path, at: u64) {
+    let acknowledged = fs::read_to_string(root.with_file_name("acknowledged")).unwrap_or_default();
+    for freshness in [Freshness::Published, Freshness::Live] {
+        let reader = ObjectReader::open(root).unwrap().with_freshness(freshness);
+        for line in acknowledged.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["records", run, count] => {
+                    let seqs: Vec<u64> = reader
+                        .query()
+                        .name(run)
+                        .has("a")
+                        .all()
+                        .unwrap()
+                        .value
+                        .iter()
+                        .map(Node::seq)
+                        .collect();
+                    let count: u64 = count.parse().unwrap();
+                    assert!(seqs.len() as u64 >= count, "at {at}: {run} has {seqs:?} of {count}");
+                    assert!(
+                        seqs.iter().copied().eq(0..seqs.len() as u64),
+                        "at {at}: {run} has a gap: {seqs:?}"
+                    );
+                }
+                ["artifact", run] => {
+                    let artifact = reader.artifact(&node(run, 0), "summary").unwrap();
+                    assert_eq!(artifact.decode::<Vec<i64>>().unwrap(), [1, 2, 3], "at {at}");
+                }
+                ["checkpoint", run] => {
+                    let folder = reader.checkpoint(&node(run, 1)).unwrap().unwrap();
+                    assert_eq!(fs::read(folder.join("weights")).unwrap(), b"1 2 3", "at {at}");
+                }
+                _ => panic!("{line}"),
+            }
+        }
+        // What a record marks is whole, acknowledged or not.
+        for marked in reader.query().checkpoint().all().unwrap().value {
+            assert!(reader.checkpoint_folder(&marked).join("weights").exists(), "at {at}: {marked}");
+        }
+        reader.runs().unwrap();
+        reader.edges().unwrap();
+    }
+    let known = [ProblemKind::OrphanSegment, ProblemKind::Leftover, ProblemKind::BlobWithoutMarker];
+    let problems = fsck(root).unwrap().problems;
+    assert!(problems.iter().all(|problem| known.contains(&problem.kind)), "at {at}: {problems:?}");
+}
+
+#[test]
+fn store_3_a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut points = 0;
+    for number in 1_u64.. {
+        assert!(number < 3_000, "it never comes to its end");
+        let root = folder.path().join(number.to_string()).join("root");
+        fs::create_dir_all(root.parent().unwrap()).unwrap();
+        let ended = run(&root, 0, number);
+        check(&root, number);
+        // The next process goes on over what is left, and then all is well.
+        work(&root, 1);
+        check(&root, number);
+        let problems = fsck(&root).unwrap().problems;
+        let unmarked = |kind| kind == ProblemKind::BlobWithoutMarker;
+        assert!(problems.iter().all(|problem| unmarked(problem.kind)), "at {number}: {problems:?}");
+        fs::remove_dir_all(root.parent().unwrap()).unwrap();
+        if ended {
+            break;
+        }
+        points = number;
+    }
+    assert!(points > 100, "{points} points");
+}
