@@ -14,6 +14,17 @@
 //!   makes 20,000 a second; limits half a microsecond for the median and 20 us for the 99.9th percentile.
 //!
 //! Run: `cargo bench --package waycairn-benches --bench store`, and with ` -- one`, .. one part alone
+//!
+//! What was learned, on two cores:
+//!
+//! - `node()` looked for children in every part: 11 ms of 1,024 parts, 80 ms of 10,000. Footers tell now of which runs the
+//!   recorded parents are.
+//! - 10 million points: 100 ms for a condition, 177 ms for all of them as Arrow, 3 ms for one run of a hundred.
+//! - Wide: a key costs what it costs among four, since footers are read once and columns that are not asked for never.
+//! - Ingest: 1.38 million records a second, at most 96 MiB; batches go out faster than the journal's interval, so it is hardly
+//!   written.
+//! - Latency: the journal encoded up to 1,024 records under the lock of the queue, which every thousandth call met (154 us);
+//!   sixteen at a time take two microseconds.
 
 use std::fs;
 use std::path::Path;

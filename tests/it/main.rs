@@ -13,6 +13,7 @@ mod help;
 mod journal;
 mod plugins;
 mod python;
+mod records;
 mod resume;
 mod study;
 mod tour;
