@@ -108,7 +108,8 @@ pub enum Repair {
 /// It may run beside writers. What they are doing meanwhile may be told as a file without a record: look again.
 pub fn fsck(root: &Path) -> Result<FsckReport, StoreError> {
     read_format(root)?;
-    let mut check = Check { root: root.to_owned(), report: FsckReport::default() };
+    let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+    let mut check = Check { root, report: FsckReport::default() };
     check.parts()?;
     check.hidden_files()?;
     check.blobs()?;

@@ -272,7 +272,9 @@ pub(crate) fn files(reader: &ObjectReader, node: &Node) -> Result<Files, QueryEr
     let has = |name: &str| there.iter().any(|(there, _)| there == name);
     let payloads = recorded.announced.keys().map(|suffix| format!("{suffix}{PAYLOAD_SUFFIX}"));
     files.dangling.extend(payloads.filter(|name| !has(name)));
-    files.dangling.extend(recorded.files.names.iter().filter(|name| !has(name)).cloned());
+    // An attachment without files names none.
+    let named = recorded.files.names.iter().filter(|name| !name.is_empty() && !has(name));
+    files.dangling.extend(named.cloned());
     let checkpoint = folder.join(CHECKPOINT_ENTRY).is_dir();
     let entry = CHECKPOINT_ENTRY.to_owned();
     match (recorded.checkpoint, checkpoint) {

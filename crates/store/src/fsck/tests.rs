@@ -7,7 +7,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::blob::Marker;
+use crate::field::Scalar;
 use crate::journal::JournalPolicy;
+use crate::record::Attachment;
 use crate::store::{ObjectStore, StoreOptions};
 use crate::testkit;
 
@@ -28,6 +30,12 @@ fn root() -> (TempDir, ObjectStore) {
     testkit::put(&entry.path().join("weights"), b"1 2 3");
     entry.commit(Marker::Checkpoint, &[]).unwrap();
     store.artifact(&node(2), "summary", &[], &json!({"a": 1})).unwrap();
+    // As an analysis attaches it that made no files.
+    let fields = vec![
+        ("mean".to_owned(), Scalar::Float(1.0)),
+        ("scores/plugin".to_owned(), Scalar::Text("p".to_owned())),
+    ];
+    store.attach(&node(3), Attachment { fields, ..Attachment::default() }).unwrap();
     store.flush().unwrap();
     (root, store)
 }
@@ -40,7 +48,7 @@ fn found(root: &TempDir) -> Vec<(ProblemKind, Option<Repair>)> {
 fn a_root_that_is_well_has_no_problem_and_nothing_is_made() {
     let (root, store) = root();
     let report = fsck(root.path()).unwrap();
-    assert_eq!((report.problems.len(), report.parts, report.rows, report.nodes), (0, 1, 3, 2), "{report:?}");
+    assert_eq!((report.problems.len(), report.parts, report.rows, report.nodes), (0, 1, 4, 2), "{report:?}");
     store.close().unwrap();
     assert_eq!((found(&root).len(), fsck(root.path()).unwrap().plan), (0, None));
     let nowhere = root.path().join("nowhere");
