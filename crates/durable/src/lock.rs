@@ -225,7 +225,7 @@ pub(crate) fn lock_at_once(file: &File, path: &Path) -> Result<bool, LockError> 
 }
 
 /// Says whether a shared lock can be had, and lets go of it at once.
-fn try_shared(file: &File, path: &Path) -> Result<bool, LockError> {
+pub(crate) fn try_shared(file: &File, path: &Path) -> Result<bool, LockError> {
     let free = answer(file.try_lock_shared(), path)?;
     if free {
         // When this fails the lock ends with the file.

@@ -5,9 +5,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::lock::lock_at_once;
+use crate::lock::{lock_at_once, try_shared};
 use crate::temporary::{self, Kind, Temporary};
-use crate::{CommitError, LockError, fault, system};
+use crate::{CommitError, LockError, fault, open_file, system};
 
 /// How long an owner that has no lock may be silent before it counts as dead: six times the pause between two of
 /// its [`beat`](OwnedFile::beat)s.
@@ -92,6 +92,28 @@ impl OwnedFile {
         }
         let length = file.metadata().map_err(failed("look at the file"))?.len();
         Ok(Some(Self { file, path: path.to_owned(), length, locked }))
+    }
+
+    /// Looks whether somebody who lives owns a file. Nothing is changed, so it works where nothing can be written; an absent
+    /// file is nobody's. The answer is of the past as soon as it is there.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Io`] when it cannot be opened.
+    pub fn is_owned(path: &Path) -> Result<bool, LockError> {
+        let failed = |source| LockError::Io { operation: "look at the file", path: path.to_owned(), source };
+        let file = match open_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            file => file.map_err(failed)?,
+        };
+        match try_shared(&file, path) {
+            Err(LockError::Unsupported { .. }) => {
+                let last = file.metadata().and_then(|metadata| metadata.modified()).map_err(failed)?;
+                let now = crate::time::to_system(crate::time::now_nanos());
+                Ok(now.duration_since(last).is_ok_and(|silence| silence < SILENCE))
+            }
+            free => free.map(|free| !free),
+        }
     }
 
     /// Shows the path.

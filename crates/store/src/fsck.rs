@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::Serialize;
@@ -18,11 +19,12 @@ use crate::blob::{blobs_folder, nodes_in};
 use crate::compact::{RETIRED_GRACE, TEMPORARY_AGE};
 use crate::error::StoreError;
 use crate::journal::{is_damaged_segment_name, is_segment_name, is_writer_name};
-use crate::listing::{Freshness, list};
+use crate::listing::{Freshness, PartSet, list};
 use crate::part::{is_retired_name, values_folder};
-use crate::query::tables;
+use crate::published::Part;
+use crate::query::{Fault, FoldPlan, FoldSpec, IdentityScope, RecordScope, Threads, fold_ranges, tables};
 use crate::reader::ObjectReader;
-use crate::recover::recover;
+use crate::recover::{read_segment, recover};
 use crate::view::{Files, files};
 
 /// What a damaged part is called once it is set aside.
@@ -68,14 +70,18 @@ pub struct Problem {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ProblemKind {
-    /// A part whose bytes are not those of a part, or whose rows are out of order.
+    /// A part whose bytes are not those of a part, or whose rows cannot be folded.
     UnreadablePart,
     /// Records of a writer that died, in no part yet.
     OrphanSegment,
+    /// A file that is called as a segment is, and is none that this program can read.
+    ForeignSegment,
     /// A segment of a journal that was damaged; what was whole in it is in parts.
     DamagedSegment,
     /// A record names a file or a checkpoint that is not there.
     DanglingBlob,
+    /// A recorded path, or a folder of a node, that leads out of the root.
+    UnsafePath,
     /// A file or a checkpoint that no record names.
     BlobWithoutMarker,
     /// A payload that is no MessagePack.
@@ -141,7 +147,10 @@ pub fn fsck_repair(root: &Path, plan: &str) -> Result<Vec<Problem>, StoreError> 
     let repairs: Vec<Problem> =
         report.problems.into_iter().filter(|problem| problem.repair.is_some()).collect();
     if repairs.iter().any(|problem| problem.repair == Some(Repair::Recover)) {
-        recover(root)?;
+        // What it cannot read is told by the check, and keeps nobody from the other repairs.
+        if let Err(error) = recover(root) {
+            tracing::warn!(%error, "not all that dead writers left could be recovered");
+        }
     }
     for problem in &repairs {
         let Some(path) = problem.path.as_ref().map(|path| root.join(path)) else { continue };
@@ -195,7 +204,9 @@ impl Check {
             let path = values.join(&*part.name);
             let read = catch_unwind(AssertUnwindSafe(|| read_all(&part.path)))
                 .unwrap_or_else(|_| Err("its data cannot be decoded".to_owned()));
-            match read {
+            // What decodes may still be no identity, or no value: the fold says so.
+            let folded = read.and_then(|rows| folds(&set, part).map(|()| rows));
+            match folded {
                 Ok(rows) => self.report.rows += rows,
                 Err(what) => {
                     self.found(ProblemKind::UnreadablePart, Some(&path), None, &what, Some(Repair::SetAside));
@@ -222,8 +233,31 @@ impl Check {
             let age = age.and_then(|modified| now.duration_since(modified).ok()).unwrap_or_default();
             if is_segment_name(&name) {
                 if self.is_orphan(&path)? {
-                    let what = "records of a writer that died";
-                    self.found(ProblemKind::OrphanSegment, Some(&path), None, what, Some(Repair::Recover));
+                    match read_segment(&path) {
+                        Ok(Some((segment, _))) if segment.foreign => {
+                            let what = "no segment that this program knows; a newer one may have written it";
+                            self.found(ProblemKind::ForeignSegment, Some(&path), None, what, None);
+                        }
+                        Err(error) => {
+                            self.found(
+                                ProblemKind::ForeignSegment,
+                                Some(&path),
+                                None,
+                                &error.to_string(),
+                                None,
+                            );
+                        }
+                        Ok(_) => {
+                            let what = "records of a writer that died";
+                            self.found(
+                                ProblemKind::OrphanSegment,
+                                Some(&path),
+                                None,
+                                what,
+                                Some(Repair::Recover),
+                            );
+                        }
+                    }
                 }
             } else if is_damaged_segment_name(&name) {
                 let what = "other bytes than were written; what is whole in it is in parts";
@@ -245,7 +279,7 @@ impl Check {
     }
 
     fn is_orphan(&self, path: &Path) -> Result<bool, StoreError> {
-        Ok(OwnedFile::take(path).map_err(Box::new)?.is_some())
+        Ok(!OwnedFile::is_owned(path).map_err(Box::new)?)
     }
 
     /// The files of nodes beside what records say of them.
@@ -262,8 +296,14 @@ impl Check {
         nodes.extend(reader.ask(|set, _| tables::nodes_with_blobs(set))?.value);
         for node in nodes {
             self.report.nodes += 1;
-            let Files { dangling, without_marker, damaged } = files(&reader, &node)?;
             let place = reader.node_folder(&node);
+            let Files { dangling, without_marker, damaged } = match files(&reader, &node) {
+                Err(error @ crate::query::QueryError::UnsafePath { .. }) => {
+                    self.found(ProblemKind::UnsafePath, Some(&place), Some(&node), &error.to_string(), None);
+                    continue;
+                }
+                files => files?,
+            };
             for name in dangling {
                 let what = "a record names it, and it is not there; a copy of the root may have it";
                 self.found(ProblemKind::DanglingBlob, Some(&place.join(name)), Some(&node), what, None);
@@ -307,6 +347,32 @@ fn read_all(path: &Path) -> Result<u64, String> {
         Ok(promised) if promised == rows => Ok(rows),
         _ => Err(format!("its footer promises {promised} rows, and it has {rows}")),
     }
+}
+
+/// Folds all columns of one part.
+fn folds(set: &PartSet, part: &Arc<Part>) -> Result<(), String> {
+    let alone = PartSet { parts: Arc::from([Arc::clone(part)]), damaged: Arc::from([]), ..set.clone() };
+    let mut spec = FoldSpec::default();
+    for name in part.schema.columns.keys() {
+        spec.column(name);
+    }
+    let fold = |alone: &PartSet| -> Result<(), Fault> {
+        let (scope, records) = (IdentityScope::default(), RecordScope::default());
+        let plan = Arc::new(FoldPlan::new(alone, spec.clone(), scope, records, 1)?);
+        fold_ranges(&plan, Threads(1), None, |_, _: &mut ()| Ok(0)).map(drop)
+    };
+    match fold(&alone) {
+        // Rows of another program may be in any order: they are sorted first.
+        Err(Fault::Unsorted(part)) => {
+            part.mark_unsorted();
+            fold(&alone)
+        }
+        folded => folded,
+    }
+    .map_err(|fault| match fault {
+        Fault::Damaged(_, error) | Fault::Error(error) => cause(&error),
+        other => other.to_string(),
+    })
 }
 
 /// What an error says is wrong, without the file and the advice, which are told apart.

@@ -95,8 +95,7 @@ pub(crate) fn damaged_name(segment: &str) -> String {
 /// [`StoreError::Lock`].
 pub(crate) fn lives(values: &Path, writer: &str) -> Result<bool, StoreError> {
     let path = values.join(format!("{WRITER_PREFIX}{writer}"));
-    let dead = OwnedFile::take(&path).map_err(Box::new)?.is_some();
-    Ok(!dead && path.exists())
+    Ok(OwnedFile::is_owned(&path).map_err(Box::new)?)
 }
 
 /// Removes what dead writers left to say that they live; says of how many.

@@ -12,6 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use arrow::datatypes::Fields;
 use bytes::Bytes;
@@ -100,10 +101,13 @@ pub enum Freshness {
     Live,
 }
 
-/// The parts that were made of a segment, and the length that it had.
+/// How a segment was when it was read: it has grown, or is another one, when this changed.
+type Look = (u64, Option<SystemTime>);
+
+/// The parts that were made of a segment, and how it was.
 #[derive(Debug)]
 struct LiveParts {
-    length: u64,
+    look: Look,
     parts: Vec<Arc<Part>>,
 }
 
@@ -200,27 +204,28 @@ fn live(path: &Path, folder: &Mutex<Folder>) -> Result<Vec<Arc<Part>>, QueryErro
             None => {
                 all.extend(folder.live.get(&name).into_iter().flat_map(|live| live.parts.iter().cloned()))
             }
-            Some(bytes) => {
+            Some((look, bytes)) => {
                 let parts = folder.parts_of(&file, &name, &bytes)?;
                 all.extend(parts.iter().cloned());
-                folder.live.insert(name, LiveParts { length: bytes.len() as u64, parts });
+                folder.live.insert(name, LiveParts { look, parts });
             }
         }
     }
     Ok(all)
 }
 
-/// The bytes of a segment; `None` when it is as long as it was.
-fn read_grown(file: &Path, name: &Arc<str>, folder: &Mutex<Folder>) -> io::Result<Option<Vec<u8>>> {
+/// The bytes of a segment, and how it was before they were read; `None` when it is as it was.
+fn read_grown(file: &Path, name: &Arc<str>, folder: &Mutex<Folder>) -> io::Result<Option<(Look, Vec<u8>)>> {
     use std::io::Read as _;
     let mut file = open_file(file)?;
-    let length = file.metadata()?.len();
-    if lock(folder).live.get(name).is_some_and(|live| live.length == length) {
+    let metadata = file.metadata()?;
+    let look = (metadata.len(), metadata.modified().ok());
+    if lock(folder).live.get(name).is_some_and(|live| live.look == look) {
         return Ok(None);
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
+    Ok(Some((look, bytes)))
 }
 
 fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {

@@ -29,7 +29,7 @@ The drawing folds a long stretch without a branch into one line, with its checkp
 the first and last nodes, branch points and checkpoints one by one. --full leaves out no node of either.
 
 One of --parents, --children, --ancestors, --descendants and --common lists nodes instead, the nearest first, as {{node, name,
-nonce, seq}} each: those that recorded edges lead to. What nodes form a cycle with it is told; every walk ends.
+nonce, seq}} each: those that recorded edges lead to. Every walk ends; `waycairn fsck` tells cycles.
 
 {NODE_HELP}"))]
 pub(crate) struct LineageArgs {

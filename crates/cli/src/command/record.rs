@@ -40,7 +40,11 @@ after a tenth of a second: if this program or yours is killed, it comes back.
 
 A line that cannot be recorded is told on standard error with its number, and harms no other: then {\"durable\": n, \"refused\": m}
 counts them, and the exit status is 1.")]
-pub(crate) struct RecordArgs {}
+pub(crate) struct RecordArgs {
+    /// jsonl: what answers a flush is JSON, whatever is said here
+    #[arg(long, value_name = "FORMAT", hide = true)]
+    pub(super) format: Option<crate::output::ShapeFormat>,
+}
 
 /// What a line may say.
 #[derive(Debug)]
@@ -76,7 +80,9 @@ struct Record {
     fields: Map<String, serde_json::Value>,
 }
 
-pub(crate) fn run(_args: &RecordArgs, context: &Context) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError> {
+    // Every command takes a format; this one has a single one.
+    let _ = args.format;
     context.note_other_root();
     let mut recorder = Recorder { context, stores: BTreeMap::new(), nonces: BTreeMap::new(), refused: 0 };
     let mut out = Destination::standard_output();

@@ -14,7 +14,9 @@ fn durable_6_an_owned_file_is_taken_when_its_owner_is_dead_and_once() {
     owned.append(b"12").unwrap();
     owned.append(b"3").unwrap();
     assert!(OwnedFile::take(&path).unwrap().is_none());
+    assert!(OwnedFile::is_owned(&path).unwrap() && !OwnedFile::is_owned(&folder.path().join("b")).unwrap());
     drop(owned);
+    assert!(!OwnedFile::is_owned(&path).unwrap());
     let mut taken = OwnedFile::take(&path).unwrap().unwrap();
     assert_eq!(taken.length(), 3);
     assert!(OwnedFile::take(&path).unwrap().is_none(), "of two that take it over one does");

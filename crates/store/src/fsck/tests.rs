@@ -143,3 +143,31 @@ fn a_repair_does_what_the_check_before_it_told_and_nothing_else() {
     assert_eq!(reader.query().has("a").count().unwrap().value, 3, "nothing that could be read is lost");
     assert!(matches!(fsck_repair(root.path(), &plan), Err(StoreError::Plan { found: None, .. })));
 }
+
+#[test]
+fn what_no_repair_can_know_is_told_and_keeps_nobody_from_the_others() {
+    let (root, store) = root();
+    let reader = store.reader();
+    store.close().unwrap();
+    let values = values_folder(root.path());
+    testkit::put(&values.join(".journal-new-0"), b"WCJRNL\x00\x02 of a newer program");
+    let outside = TempDir::new().unwrap();
+    fs::remove_dir_all(reader.node_folder(&node(2))).unwrap();
+    std::os::unix::fs::symlink(outside.path(), reader.node_folder(&node(2))).unwrap();
+    testkit::put(&values.join("part-none.parquet"), b"");
+    let report = fsck(root.path()).unwrap();
+    let kinds: Vec<_> = report.problems.iter().map(|problem| (problem.kind, problem.repair)).collect();
+    assert_eq!(
+        kinds,
+        [
+            (ProblemKind::UnreadablePart, Some(Repair::SetAside)),
+            (ProblemKind::ForeignSegment, None),
+            (ProblemKind::UnsafePath, None),
+        ],
+        "{report:?}"
+    );
+    assert_eq!(fsck_repair(root.path(), &report.plan.unwrap()).unwrap().len(), 1);
+    let after = fsck(root.path()).unwrap();
+    assert_eq!((after.problems.len(), after.plan), (2, None));
+    assert!(values.join(".journal-new-0").exists());
+}
