@@ -121,3 +121,28 @@ fn what_plugins_may_call_is_listed_and_what_they_lack_is_told_before_they_run() 
     let run = root.run(&["analyze", "--plugin", &library, "--analysis", "caller", "--latest"]);
     run.fails_with(1, &["it needs the function `double` of the experiment, which has `loss`, `head`"]);
 }
+
+/// A library has a pool of its own, and it took every core, whatever the study said.
+#[cfg(unix)]
+#[test]
+fn plugins_are_told_how_many_threads_they_may_have() {
+    use crate::study::{Study, TRAINING, json};
+
+    let study = Study::new();
+    study.write("settings_training.toml", &format!("{TRAINING}runtime = {{ cpu_threads = 3 }}\n"));
+    study.analyzed("'threads'", "", "");
+    study.launch("waycairn run");
+    for run in study.runs() {
+        assert_eq!(json(&run.join("metrics.json"))["threads"], serde_json::json!([3]));
+    }
+    // Of nodes, it is as many as the program itself computes on.
+    let library = plugin("hostile").display().to_string();
+    let analyze = format!(
+        "RAYON_NUM_THREADS=5 waycairn analyze --root out --plugin {library} --analysis threads --at gpt.baseline.r0 --force"
+    );
+    let run = study.run(&analyze);
+    assert_eq!(run.status, Some(0), "{run}");
+    let shown = study.run("waycairn show gpt.baseline.r0 --root out --format json");
+    let shown: Value = serde_json::from_str(&shown.out).expect("a node");
+    assert_eq!(shown["fields"]["threads/0"], 5, "{shown}");
+}

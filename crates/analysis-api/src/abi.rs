@@ -71,6 +71,9 @@ pub struct PluginModule {
     pub product_check: for<'a> extern "C" fn(usize, RStr<'a>) -> RResult<RString, RawFailure>,
     /// Builds one.
     pub product_build: for<'a> extern "C" fn(usize, BuildObject<'a>) -> RResult<(), RawFailure>,
+    // Interface 1.2.
+    /// Is told how many threads pools of the library's own may have, before anything is built or analysed.
+    pub threads: extern "C" fn(usize) -> RResult<(), RawFailure>,
 }
 
 impl RootModule for PluginModuleRef {
@@ -397,8 +400,18 @@ fn module<L: Export>() -> PluginModuleRef {
         product_estimate: build::estimate::<L>,
         product_check: build::check::<L>,
         product_build: build::build::<L>,
+        threads: threads::<L>,
     };
     module.leak_into_prefix()
+}
+
+extern "C" fn threads<L: Export>(number: usize) -> RResult<(), RawFailure> {
+    across(|| {
+        if let Some(threads) = L::THREADS {
+            threads(number);
+        }
+        Ok(())
+    })
 }
 
 extern "C" fn count<L: Export>() -> usize {

@@ -62,6 +62,29 @@ pub use crate::abi::{Header, header};
 ///
 /// The settings are an object of sections, each an object of names and defaults that fix the types.
 ///
+/// A library that computes on threads of its own takes their number from the host: `threads` is a `fn(usize)`, called
+/// before anything of the library is built or analysed. It has statics of its own, and so a thread pool of its own, which
+/// would take every core whatever the host was told to use:
+///
+/// ```
+/// # use waycairn_analysis_api::{Analysis, AnalysisError, Context, Declaration};
+/// # #[derive(Default)] struct A;
+/// # impl Analysis for A {
+/// #     fn declare() -> Declaration { Declaration::new("a", "1.0.0", "an example") }
+/// #     fn analyze(&self, _: &Context<'_>) -> Result<(), AnalysisError> { Ok(()) }
+/// # }
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// static THREADS: AtomicUsize = AtomicUsize::new(1);
+///
+/// fn threads(number: usize) {
+///     THREADS.store(number, Ordering::Relaxed);
+/// }
+///
+/// waycairn_analysis_api::export_analyses! { analyses: [A], threads: threads }
+/// # fn main() {}
+/// ```
+///
 /// A crate invokes it once. Panics must unwind: `panic = "abort"` is refused when the plugin is compiled.
 #[macro_export]
 macro_rules! export_analyses {
@@ -69,6 +92,7 @@ macro_rules! export_analyses {
         analyses: [$($analysis:ty),* $(,)?]
         $(, products: [$($product:ty),* $(,)?])?
         $(, settings: $settings:expr)?
+        $(, threads: $threads:expr)?
         $(,)?
     ) => {
         #[cfg(panic = "abort")]
@@ -83,6 +107,7 @@ macro_rules! export_analyses {
                 $(const PRODUCTS: &'static [$crate::export::ProductEntry] =
                     &[$($crate::export::ProductEntry::of::<$product>()),*];)?
                 $(const SETTINGS: Option<fn() -> $crate::serde_json::Value> = Some($settings);)?
+                $(const THREADS: Option<fn(usize)> = Some($threads);)?
             }
 
             #[unsafe(no_mangle)]
@@ -103,6 +128,8 @@ pub trait Export: 'static {
     const PRODUCTS: &'static [ProductEntry] = &[];
     /// Makes the defaults of the settings that the library adds to a study.
     const SETTINGS: Option<fn() -> Value> = None;
+    /// Is told how many threads pools of the library's own may have.
+    const THREADS: Option<fn(usize)> = None;
 }
 
 /// One exported product. Whoever calls these guards the call.

@@ -1,7 +1,7 @@
 //! One analysis of a loaded library, as a safe value.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use serde_json::Value;
 use waycairn_analysis_api::host::{Facts, Plugin};
@@ -15,11 +15,31 @@ use crate::outputs::Outputs;
 use crate::session::Session;
 use crate::settings;
 
-/// What is known of the file that an analysis came from.
-#[derive(Clone, Debug)]
+/// The file that an analysis came from.
+#[derive(Debug)]
 pub(crate) struct Origin {
     pub(crate) path: PathBuf,
     pub(crate) digest: Digest,
+    /// Done when the library was told how many threads it may have.
+    told: Once,
+}
+
+impl Origin {
+    pub(crate) fn new(path: PathBuf, digest: Digest) -> Self {
+        Self { path, digest, told: Once::new() }
+    }
+
+    /// Tells the library how many threads it may have, at the first call only: a pool is made once. Whoever else is about to
+    /// call waits until it was told.
+    pub(crate) fn tell_threads(&self, plugin: &Plugin, number: usize) {
+        self.told.call_once(|| {
+            // No result depends on the number, so none is refused for it.
+            if let Err(failure) = plugin.use_threads(number) {
+                let (path, error) = (self.path.display(), failure.message);
+                tracing::warn!(%path, number, %error, "the plugin failed to take its number of threads");
+            }
+        });
+    }
 }
 
 /// One analysis.
@@ -135,6 +155,7 @@ impl ForeignAnalysis {
             node = %facts.address
         );
         let _entered = span.enter();
+        self.origin.tell_threads(&self.plugin, host.threads());
         let session = Session::new(&self.declared, host, &facts.address);
         let outcome = self.plugin.analyze(self.index, &facts, &session);
         let collector = session.into_collector();

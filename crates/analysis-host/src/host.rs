@@ -39,7 +39,13 @@ pub struct ProductData<'a> {
 /// - [`AnalysisHost::batch`], and [`AnalysisHost::product`] for one name, are asked at most once in a call, and the answer
 ///   kept; the others as often as the analysis likes.
 /// - An error is a value that the analysis gets; a panic becomes such a value, too.
+/// - [`AnalysisHost::threads`] is asked before the first call of a library, of an analysis or a builder, and what it answers
+///   then is what the library was told.
 pub trait AnalysisHost {
+    /// How many threads compute here, at least one: as many as pools of the library's own may have. The library has statics of
+    /// its own, so what the program set for itself does not reach it.
+    fn threads(&self) -> usize;
+
     /// The node.
     fn node(&self) -> NodeInfo;
 
@@ -129,6 +135,9 @@ pub trait AnalysisHost {
 ///   thrown away by the caller.
 /// - An error is a value that the builder gets; a panic becomes such a value, too.
 pub trait ProductHost {
+    /// As [`AnalysisHost::threads`].
+    fn threads(&self) -> usize;
+
     /// What the selector returned.
     fn settings(&self) -> &Value;
 

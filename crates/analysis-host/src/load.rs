@@ -58,7 +58,7 @@ impl Library {
         drop(bytes);
 
         let plugin = load(path)?;
-        let origin = Arc::new(Origin { path: path.to_owned(), digest });
+        let origin = Arc::new(Origin::new(path.to_owned(), digest));
         let mut library = Self {
             origin: Arc::clone(&origin),
             api_version: plugin.version(),

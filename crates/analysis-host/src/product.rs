@@ -212,6 +212,7 @@ impl ForeignProduct {
     pub fn build(&self, host: &dyn ProductHost) -> Result<(), RunError> {
         let span = tracing::debug_span!("analysis-host.build", product = %self.declared.name);
         let _entered = span.enter();
+        self.origin.tell_threads(&self.plugin, host.threads());
         let dependencies = self.declared.dependencies();
         let mut slots: Vec<Option<Region<'_>>> = Vec::new();
         slots.resize_with(SLOTS, || None);

@@ -54,6 +54,10 @@ struct Making<'a> {
 }
 
 impl ProductHost for Making<'_> {
+    fn threads(&self) -> usize {
+        self.context.node.threads()
+    }
+
     fn settings(&self) -> &Value {
         &self.settings
     }
@@ -114,6 +118,10 @@ pub(crate) struct StudyNode<'a> {
 }
 
 impl AnalysisHost for StudyNode<'_> {
+    fn threads(&self) -> usize {
+        self.node.threads()
+    }
+
     fn node(&self) -> NodeInfo {
         self.node.node()
     }

@@ -223,6 +223,11 @@ impl PastNode<'_> {
 }
 
 impl AnalysisHost for PastNode<'_> {
+    /// The number of this program's own pool, which `runtime.cpu_threads` and `--threads` set.
+    fn threads(&self) -> usize {
+        rayon::current_num_threads()
+    }
+
     fn node(&self) -> NodeInfo {
         NodeInfo {
             name: self.node.name().to_owned(),

@@ -70,6 +70,7 @@ mod settings;
 mod sources;
 mod study;
 mod targets;
+mod threads;
 
 pub use metrics::{
     BiasMetric, ClassificationMetric, CoverageMetric, ExactReferenceMetric, MedianAbsoluteBiasMetric,
@@ -104,4 +105,5 @@ export_analyses! {
         CalibrationScores,
     ],
     settings: settings::defaults,
+    threads: threads::use_threads,
 }

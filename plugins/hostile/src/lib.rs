@@ -8,6 +8,7 @@
 //! | `caller` | calls a function that no experiment of the project has |
 //! | `chain` | behaves: the end of a chain of products |
 //! | `metric`, `plot` | answer a study, or do not, as their setting `mode` says |
+//! | `threads` | behaves: says which numbers of threads the library was told |
 //!
 //! Its products are listed in `products.rs` and `chain.rs`.
 
@@ -24,15 +25,18 @@ use waycairn_analysis_api::{
 mod chain;
 mod products;
 mod studied;
+mod threads;
 
 pub use chain::{Chain, ChainData, ChainScores, ChainSummary};
 pub use products::{Declined, Misnamed, Sound, Twin, Unsound};
 pub use studied::{Caller, Metric, Plot};
+pub use threads::Threads;
 
 export_analyses! {
-    analyses: [Unspeakable, Hostile, Healthy, Metric, Plot, Caller, Chain],
+    analyses: [Unspeakable, Hostile, Healthy, Metric, Plot, Caller, Chain, Threads],
     products: [Declined, Misnamed, Unsound, Twin, Sound, ChainData, ChainScores, ChainSummary],
     settings: products::defaults,
+    threads: threads::told,
 }
 
 /// Panics when it is asked what it is.

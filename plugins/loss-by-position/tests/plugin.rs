@@ -70,6 +70,10 @@ impl Drop for Array<'_> {
 }
 
 impl ProductHost for Making {
+    fn threads(&self) -> usize {
+        1
+    }
+
     fn settings(&self) -> &Value {
         &self.settings
     }
@@ -172,6 +176,10 @@ fn only_its_own_setting_is_in_the_key() {
 struct Node;
 
 impl AnalysisHost for Node {
+    fn threads(&self) -> usize {
+        1
+    }
+
     fn node(&self) -> NodeInfo {
         NodeInfo { name: "gpt.base.0".into(), nonce: "00".into(), seq: 9, address: "a".into() }
     }

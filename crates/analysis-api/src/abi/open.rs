@@ -263,6 +263,20 @@ impl Plugin {
     }
 }
 
+/// Threads. A plugin of an interface before 1.2 is not told.
+impl Plugin {
+    /// Tells how many threads pools of its own may have, before anything is built or analysed.
+    ///
+    /// # Errors
+    /// A panic of the plugin.
+    pub fn use_threads(&self, number: usize) -> Result<(), Failure> {
+        match self.module.threads().map(|threads| threads(number)) {
+            None | Some(ROk(())) => Ok(()),
+            Some(RErr(failure)) => Err(failure.into()),
+        }
+    }
+}
+
 fn text(answer: RResult<RString, RawFailure>) -> Result<String, Failure> {
     match answer {
         ROk(text) => Ok(text.into_string()),

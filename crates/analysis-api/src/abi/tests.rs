@@ -22,11 +22,11 @@ macro_rules! snapshot {
 
 #[cfg(target_pointer_width = "64")]
 #[test]
-fn abi_2_sizes_and_offsets_are_those_of_interface_1_1() {
+fn abi_2_sizes_and_offsets_are_those_of_interface_1_2() {
     snapshot! {
-        PluginModule: 80, 8 {
+        PluginModule: 88, 8 {
             count: 0, declare: 8, analyze: 16, settings: 24, product_count: 32, product_declare: 40, product_select: 48,
-            product_estimate: 56, product_check: 64, product_build: 72,
+            product_estimate: 56, product_check: 64, product_build: 72, threads: 80,
         }
         RawFailure: 72, 8 { code: 0, message: 8, backtrace: 40 }
         RawNode<'_>: 56, 8 { name: 0, nonce: 16, address: 32, seq: 48 }
@@ -55,7 +55,7 @@ fn names(layout: &'static TypeLayout) -> Vec<&'static str> {
 }
 
 #[test]
-fn abi_2_functions_and_methods_are_in_the_order_of_interface_1_1() {
+fn abi_2_functions_and_methods_are_in_the_order_of_interface_1_2() {
     let module = field(<PluginModuleRef as StableAbi>::LAYOUT, "0");
     assert_eq!(
         names(module),
@@ -71,6 +71,8 @@ fn abi_2_functions_and_methods_are_in_the_order_of_interface_1_1() {
             "product_estimate",
             "product_check",
             "product_build",
+            // 1.2
+            "threads",
         ]
     );
 

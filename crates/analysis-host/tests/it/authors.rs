@@ -74,18 +74,42 @@ fn build() -> Authors {
         put(&root.join(name).join("src/lib.rs"), block);
     }
 
+    // The version before this one: without the function that takes the number of threads.
+    let last = root.join("last-api");
+    copy_api(&api, &last, "1.1.0");
+    edit(
+        &last,
+        "src/abi.rs",
+        &[
+            (
+                "    /// Is told how many threads pools of the library's own may have, before anything is built or analysed.\n    \
+             pub threads: extern \"C\" fn(usize) -> RResult<(), RawFailure>,\n",
+                "",
+            ),
+            ("        threads: threads::<L>,\n", ""),
+            ("extern \"C\" fn threads<L: Export>", "#[allow(dead_code)]\nextern \"C\" fn threads<L: Export>"),
+        ],
+    );
+    edit(
+        &last,
+        "src/abi/open.rs",
+        &[("self.module.threads()", "None::<extern \"C\" fn(usize) -> RResult<(), RawFailure>>")],
+    );
+    put(&root.join("last/Cargo.toml"), &plugin_manifest("last", &last));
+    put(&root.join("last/src/lib.rs"), PLUGIN);
+
     // The next minor version: a field after the last prefix field, and a method with a default.
     let newer = root.join("newer-api");
-    copy_api(&api, &newer, "1.2.0");
+    copy_api(&api, &newer, "1.3.0");
     edit(
         &newer,
         "src/abi.rs",
         &[
             (
-                "(usize, BuildObject<'a>) -> RResult<(), RawFailure>,\n}",
-                "(usize, BuildObject<'a>) -> RResult<(), RawFailure>,\n    pub extra: extern \"C\" fn() -> u32,\n}",
+                "extern \"C\" fn(usize) -> RResult<(), RawFailure>,\n}",
+                "extern \"C\" fn(usize) -> RResult<(), RawFailure>,\n    pub extra: extern \"C\" fn() -> u32,\n}",
             ),
-            ("product_build: build::build::<L>,", "product_build: build::build::<L>, extra,"),
+            ("threads: threads::<L>,", "threads: threads::<L>, extra,"),
             (
                 "    fn cancelled(&self) -> bool {\n        false\n    }\n}",
                 "    fn cancelled(&self) -> bool {\n        false\n    }\n    fn later(&self) -> u32 { 7 }\n}",
@@ -128,7 +152,7 @@ fn build() -> Authors {
 
     // A version that changed the type of a field that was there.
     let changed = root.join("changed-api");
-    copy_api(&api, &changed, "1.1.1");
+    copy_api(&api, &changed, "1.2.1");
     edit(
         &changed,
         "src/abi.rs",
@@ -146,7 +170,7 @@ fn build() -> Authors {
 
     // A version that changed a struct deep inside a method of the context.
     let deep = root.join("deep-api");
-    copy_api(&api, &deep, "1.1.2");
+    copy_api(&api, &deep, "1.2.2");
     edit(
         &deep,
         "src/abi.rs",
@@ -170,6 +194,7 @@ fn build() -> Authors {
         "bare",
         "first",
         "first-host",
+        "last",
         "modern",
         GUIDE[0],
         GUIDE[1],
@@ -180,7 +205,7 @@ fn build() -> Authors {
         "deep",
         "major",
     ];
-    let copies = ["first-api", "newer-api", "changed-api", "deep-api", "major-api"];
+    let copies = ["first-api", "last-api", "newer-api", "changed-api", "deep-api", "major-api"];
     put(
         &root.join("Cargo.toml"),
         &format!(
@@ -281,7 +306,7 @@ fn copy_api(api: &Path, to: &Path, version: &str) {
 fn edited(api: &Path) -> Vec<PathBuf> {
     let files: &[&str] = match api.file_name().unwrap().to_str().unwrap() {
         "newer-api" => &["src/abi.rs", "src/abi/bridge.rs", "src/abi/open.rs", "src/context.rs"],
-        "changed-api" => &["src/abi.rs", "src/abi/open.rs"],
+        "changed-api" | "last-api" => &["src/abi.rs", "src/abi/open.rs"],
         "deep-api" => &["src/abi.rs", "src/abi/bridge.rs"],
         _ => &[],
     };
@@ -449,7 +474,7 @@ fn plugins_case_01_a_plugin_of_another_workspace_is_dropped_into_a_folder() {
 #[test]
 fn plugins_case_02_a_plugin_of_a_newer_interface_works_and_gets_the_defaults_of_its_own() {
     let library = Library::open(&authors().library("newer")).unwrap();
-    assert_eq!(library.api_version(), "1.2.0");
+    assert_eq!(library.api_version(), "1.3.0");
     // This host has no `later`: the default body of the plugin's interface answers.
     assert_eq!(norm(&library), scalars(7));
 }
@@ -466,7 +491,7 @@ fn plugins_case_02_a_plugin_of_an_older_interface_works_in_a_newer_host() {
     let old = |version: &str| {
         format!("plugin {version} extra None count 1\nnorm Float(0.0)\nextra Int(0)\nseq Int(3)\n")
     };
-    let new = "plugin 1.2.0 extra Some(5) count 1\nnorm Float(0.0)\nextra Int(8)\nseq Int(3)\n";
+    let new = "plugin 1.3.0 extra Some(5) count 1\nnorm Float(0.0)\nextra Int(8)\nseq Int(3)\n";
     assert_eq!(text, format!("{}{new}{}", old(API_VERSION), old("1.0.0")));
 }
 
@@ -479,6 +504,13 @@ fn plugins_case_02_a_plugin_of_the_first_interface_works_in_this_host() {
     assert_eq!(library.settings(), &json!({}));
     let declared = library.analyses()[0].declaration();
     assert_eq!((declared.kind, declared.sources.len()), (Kind::Analysis, 0));
+}
+
+#[test]
+fn plugins_case_02_a_plugin_of_the_interface_before_works_and_is_not_told_of_threads() {
+    let library = Library::open(&authors().library("last")).unwrap();
+    assert_eq!(library.api_version(), "1.1.0");
+    assert_eq!(norm(&library), scalars(0));
 }
 
 #[test]
@@ -541,7 +573,7 @@ fn plugins_case_02_a_changed_field_is_refused_and_both_layouts_are_named() {
     let LoadError::Layout { expected, found, .. } = &error else { panic!("{error}") };
     assert!(expected.contains("count") && expected.contains("usize"), "{expected}");
     assert!(found.contains("count") && found.contains("u64"), "{found}");
-    assert!(found.ends_with("(interface 1.1.1)"), "{found}");
+    assert!(found.ends_with("(interface 1.2.1)"), "{found}");
     let text = error.to_string();
     assert!(text.len() < 1500 && !text.contains('\n'), "{text}");
 }
@@ -567,8 +599,8 @@ fn abi_2_another_major_version_is_refused_with_both_versions() {
 #[test]
 fn abi_2_versions_load_beside_each_other_in_any_order() {
     let authors = authors();
-    for name in ["newer", "first", "theirs", "changed", "newer", "deep", "first"] {
+    for name in ["newer", "first", "theirs", "changed", "last", "newer", "deep", "first"] {
         let loads = Library::open(&authors.library(name)).is_ok();
-        assert_eq!(loads, matches!(name, "newer" | "first" | "theirs"), "{name}");
+        assert_eq!(loads, matches!(name, "newer" | "first" | "last" | "theirs"), "{name}");
     }
 }

@@ -29,7 +29,7 @@ fn folders_are_searched_in_order_and_a_bad_file_does_not_stop_the_search() {
     assert!(matches!(found[1].result, Err(LoadError::NotALibrary { .. })));
     // `c.so` is a copy of the summary library: one analysis, the first.
     let names: Vec<_> = all(&found).unwrap().iter().map(|a| a.declaration().name.clone()).collect();
-    assert_eq!(names, ["summary", "hostile", "healthy", "metric", "plot", "caller", "chain"]);
+    assert_eq!(names, ["summary", "hostile", "healthy", "metric", "plot", "caller", "chain", "threads"]);
     assert_eq!(select(&found, "summary").unwrap().path(), summary());
 }
 
@@ -111,7 +111,7 @@ fn an_unknown_name_lists_what_there_is() {
     let text = select(&found, "nothing").unwrap_err().to_string();
     assert_eq!(
         text,
-        "no analysis `nothing` among the plugins; they have caller, chain, healthy, hostile, metric, plot"
+        "no analysis `nothing` among the plugins; they have caller, chain, healthy, hostile, metric, plot, threads"
     );
     let text = select(&[], "nothing").unwrap_err().to_string();
     assert!(text.starts_with("no analysis `nothing`: no plugin was found; build one, "), "{text}");

@@ -50,6 +50,10 @@ impl Bytes for Mapped {
 }
 
 impl ProductHost for Making {
+    fn threads(&self) -> usize {
+        1
+    }
+
     fn settings(&self) -> &Value {
         &self.settings
     }
@@ -107,6 +111,10 @@ struct Node<'a> {
 }
 
 impl AnalysisHost for Node<'_> {
+    fn threads(&self) -> usize {
+        1
+    }
+
     fn node(&self) -> NodeInfo {
         NodeInfo { name: "gpt.baseline.r0".into(), nonce: "00ff".into(), seq: 9, address: "a".into() }
     }

@@ -48,6 +48,8 @@ pub enum Temper {
 /// A node at seq 2 with two weights, a batch, a model that doubles, and two recorded keys.
 pub struct FakeHost {
     pub temper: Temper,
+    /// What it says that computes.
+    pub threads: usize,
     /// The elements of both weights, little-endian.
     pub bytes: Vec<u8>,
     shapes: [Vec<usize>; 2],
@@ -57,7 +59,7 @@ impl FakeHost {
     pub fn new(temper: Temper) -> Self {
         let values = [1.0_f32, 2.0, 3.0, 4.0, -5.0, 0.5];
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        Self { temper, bytes, shapes: [vec![2, 2], vec![2]] }
+        Self { temper, threads: 3, bytes, shapes: [vec![2, 2], vec![2]] }
     }
 
     pub fn views(&self) -> Vec<TensorView<'_>> {
@@ -102,6 +104,10 @@ struct Node<'a> {
 }
 
 impl AnalysisHost for Node<'_> {
+    fn threads(&self) -> usize {
+        self.host.threads
+    }
+
     fn product(&self, name: &str) -> Result<ProductData<'_>, HostError> {
         match &self.study {
             Some(study) if name == "sound" => Ok(ProductData {

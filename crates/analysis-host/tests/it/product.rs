@@ -34,6 +34,8 @@ struct Making<'a> {
     weights: Vec<TensorView<'a>>,
     /// Bytes that each array lacks.
     short: usize,
+    /// What it says that computes.
+    threads: usize,
 }
 
 struct Mapped<'a> {
@@ -68,6 +70,7 @@ impl<'a> Making<'a> {
             values,
             weights: vec![TensorView::new("w", DType::F64, &[2], values).unwrap()],
             short: 0,
+            threads: 3,
         }
     }
 
@@ -82,6 +85,10 @@ impl<'a> Making<'a> {
 }
 
 impl ProductHost for Making<'_> {
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
     fn settings(&self) -> &Value {
         &self.settings
     }
@@ -270,6 +277,24 @@ fn abi_3_dependencies_are_views_of_the_hosts_own_bytes() {
     assert_eq!(making.asked.get(), 2);
 }
 
+#[test]
+fn a_builder_that_is_called_first_tells_its_library_the_number_of_threads() {
+    let folder = tempdir().unwrap();
+    // A copy is a library with statics of its own.
+    let path = folder.path().join("told.so");
+    std::fs::copy(hostile(), &path).unwrap();
+    let library = Library::open(&path).unwrap();
+    let sound = library.products().iter().find(|product| product.declaration().name == "sound").unwrap();
+    // Planning tells nothing: it computes nothing.
+    sound.estimate(&selected(1)).unwrap();
+    let values = doubles();
+    sound.build(&Making { threads: 5, ..Making::new(selected(1), &values) }).unwrap();
+    sound.build(&Making { threads: 6, ..Making::new(selected(1), &values) }).unwrap();
+    let threads = library.analyses().iter().find(|known| known.declaration().name == "threads").unwrap();
+    let told = FakeHost::new(Temper::Good).with(|host| threads.run(host, &Value::Null)).unwrap();
+    assert_eq!(told.metric, Some(json!([5])));
+}
+
 /// Builds the misbehaving product; nothing may be mapped afterwards, however it ended.
 fn unsound(mode: &str) -> Result<(), RunError> {
     let values = doubles();
@@ -358,7 +383,8 @@ fn what_a_builder_may_not_have_is_refused_and_an_end_is_told() {
 
 #[test]
 fn the_guides_plugin_of_a_study_builds_the_same_walks_on_any_number_of_threads() {
-    let library = Library::open(&crate::authors::authors().library("guide")).unwrap();
+    let path = crate::authors::authors().library("guide");
+    let library = Library::open(&path).unwrap();
     let walks = &library.products()[0];
     let analysis = library.resolve_settings(&json!({"walks": {"count": 10, "steps": 3}})).unwrap();
     let selected = walks.select(&json!({}), &analysis, "m").unwrap();
@@ -366,9 +392,6 @@ fn the_guides_plugin_of_a_study_builds_the_same_walks_on_any_number_of_threads()
     assert_eq!(walks.estimate(&selected).unwrap(), json!({"bytes": 240}));
     let small = json!({"analysis": {"walks": {"count": 1000, "steps": 100, "max_bytes": 10}}});
     assert_eq!(walks.check(&small).unwrap().errors, ["walks.count=1000 needs more than walks.max_bytes=10"]);
-    let values = doubles();
-    let making = Making::new(selected, &values);
-    walks.build(&making).unwrap();
     let mut stream = waycairn_analysis_api::stream(2026, "walks", None);
     let mut expected = Vec::new();
     for _ in 0..10 {
@@ -378,8 +401,15 @@ fn the_guides_plugin_of_a_study_builds_the_same_walks_on_any_number_of_threads()
             place
         }));
     }
-    assert_eq!(making.doubles("walks"), expected);
-    assert_eq!(making.metadata.borrow()["count"], json!(10));
+    let values = doubles();
+    for threads in [1, 3, 20] {
+        // What is opened anew is told anew.
+        let library = Library::open(&path).unwrap();
+        let making = Making { threads, ..Making::new(selected.clone(), &values) };
+        library.products()[0].build(&making).unwrap();
+        assert_eq!(making.doubles("walks"), expected, "{threads}");
+        assert_eq!(making.metadata.borrow()["count"], json!(10));
+    }
     let kinds: Vec<Kind> = library.analyses().iter().map(|analysis| analysis.declaration().kind).collect();
     assert_eq!(kinds, [Kind::Metric, Kind::Plot]);
 }

@@ -106,7 +106,7 @@ fn abi_1_a_panic_inside_the_stream_of_scalars_is_a_value_too() {
 fn plugins_case_04_a_panic_in_declare_leaves_the_next_analyses_usable() {
     let library = Library::open(&hostile()).unwrap();
     let names: Vec<&str> = library.analyses().iter().map(|a| a.declaration().name.as_str()).collect();
-    assert_eq!(names, ["hostile", "healthy", "metric", "plot", "caller", "chain"]);
+    assert_eq!(names, ["hostile", "healthy", "metric", "plot", "caller", "chain", "threads"]);
     assert_eq!(library.refused().len(), 1);
     assert_eq!(library.refused()[0].index, 0);
     let text = library.refused()[0].error.to_string();
@@ -246,4 +246,32 @@ fn provenance_names_the_library_and_digests_its_file_and_the_settings() {
     assert_eq!(fields[0], ("summary/plugin".to_owned(), "waycairn_summary".to_owned()));
     assert_eq!(fields[3].0, "summary/settings_sha256");
     assert!(summary.provenance(&json!({"x": 1})).is_err());
+}
+
+/// What the library was told of threads when an analysis had been run for hosts that say these numbers, one after the other.
+fn told(numbers: &[usize]) -> Option<Value> {
+    let folder = tempfile::tempdir().unwrap();
+    // A copy is a library with statics of its own.
+    let path = folder.path().join("told.so");
+    std::fs::copy(hostile(), &path).unwrap();
+    let threads = analysis(&path, "threads");
+    let mut told = None;
+    for number in numbers {
+        let mut host = FakeHost::new(Temper::Good);
+        host.threads = *number;
+        told = host.with(|host| threads.run(host, &Value::Null)).unwrap().metric;
+    }
+    told
+}
+
+#[test]
+fn a_library_is_told_its_number_of_threads_once_and_before_its_first_call() {
+    // A library has statics of its own, and so its pool took every core, whatever the program was set to.
+    assert_eq!(told(&[7]), Some(json!([7])));
+    assert_eq!(told(&[7, 2]), Some(json!([7])));
+}
+
+#[test]
+fn abi_1_a_panic_at_the_number_of_threads_ends_at_the_boundary() {
+    assert_eq!(told(&[1_000_000]), Some(json!([])), "the analysis is run all the same");
 }

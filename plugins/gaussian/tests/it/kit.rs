@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use waycairn_analysis_api::stream;
@@ -18,6 +19,9 @@ static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
     let path: PathBuf = std::env::current_exe().unwrap().with_file_name(file);
     Library::open(&path).unwrap()
 });
+
+/// How many threads the library is told that it may have, when it is first called.
+pub(crate) static THREADS: AtomicUsize = AtomicUsize::new(2);
 
 pub(crate) fn library() -> &'static Library {
     &LIBRARY
@@ -336,6 +340,10 @@ impl Drop for Region<'_> {
 }
 
 impl ProductHost for Making<'_> {
+    fn threads(&self) -> usize {
+        THREADS.load(Ordering::Relaxed)
+    }
+
     fn settings(&self) -> &Value {
         &self.settings
     }
@@ -383,6 +391,10 @@ struct Node<'a> {
 }
 
 impl AnalysisHost for Node<'_> {
+    fn threads(&self) -> usize {
+        THREADS.load(Ordering::Relaxed)
+    }
+
     fn node(&self) -> NodeInfo {
         NodeInfo { name: "nre.base.uniform-r0".into(), nonce: "00".into(), seq: 9, address: "a".into() }
     }
