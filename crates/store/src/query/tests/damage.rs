@@ -164,6 +164,9 @@ fn a_part_without_what_a_part_must_have_is_damaged() {
         let error = root.reader().query().all().unwrap_err();
         assert!(matches!(error, QueryError::Damaged { .. }), "{error:?}");
         assert!(error.to_string().contains(what), "{error} / {what}");
+        // What no question can be asked of, the check finds: also where every page decodes.
+        let found = crate::fsck(root.path()).unwrap().problems;
+        assert!(matches!(&found[..], [found] if found.what.contains(what)), "{found:?} / {what}");
     }
 }
 
