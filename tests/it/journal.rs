@@ -48,19 +48,25 @@ fn child_journal_writer() {
     let [batch, run, root] = order.splitn(3, ':').collect::<Vec<_>>()[..] else { panic!("{order}") };
     let batch_rows = batch.parse().expect("a number");
     let options = StoreOptions { batch_rows, ..StoreOptions::default() };
-    let store = ObjectStore::open(Path::new(root), options).expect("the store opens");
+    let mut store = ObjectStore::open(Path::new(root), options.clone()).expect("the store opens");
     let mut state = batch_rows as u64;
     let mut say = std::io::stdout();
     for seq in 0.. {
         store
             .value(&node(run, seq), &[("a", Scalar::Int(seq.cast_signed())), ("b", "text".into())])
             .expect("a record");
-        match random(&mut state) % 40 {
-            0 => {
+        match random(&mut state) % 400 {
+            0..10 => {
                 store.flush().expect("a flush");
                 writeln!(say, "\nflushed {}", seq + 1).expect("a reader");
             }
-            1..5 => std::thread::sleep(Duration::from_micros(random(&mut state) % 3000)),
+            // Closed, it compacts: a place to be killed at as well.
+            10 => {
+                store.close().expect("a close");
+                writeln!(say, "\nflushed {}", seq + 1).expect("a reader");
+                store = ObjectStore::open(Path::new(root), options.clone()).expect("the store opens");
+            }
+            11..50 => std::thread::sleep(Duration::from_micros(random(&mut state) % 3000)),
             _ => {}
         }
     }
@@ -141,7 +147,9 @@ fn store_9_identity_case_19_writers_that_are_killed_lose_nothing_that_was_acknow
                 .zip(batches)
                 .map(|(number, batch)| (Writer::new(&root, format!("w-{round}-{number}"), batch), 0))
                 .collect();
-            for (writer, flushed) in &mut writers {
+            // Of every other pair one is killed whenever it is, before its first flush too.
+            let waited_for = if round % 2 == 0 { 2 } else { 1 };
+            for (writer, flushed) in &mut writers[..waited_for] {
                 *flushed = writer.begin();
             }
             std::thread::sleep(Duration::from_micros(random(&mut state) % 60_000));

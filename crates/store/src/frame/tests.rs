@@ -185,4 +185,10 @@ fn the_bytes_of_a_segment_are_those_of_the_format() {
     frame.finish(&mut bytes).unwrap();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(hex, include_str!("segment.hex").trim_end());
+    let page: String = include_str!("../../../../docs/format.md").split_whitespace().collect();
+    assert!(page.contains(&hex), "the page about the format shows these bytes");
+    // And they are read as what they say.
+    let read = read(&bytes);
+    assert_eq!(format!("{:?}", read.launch), format!("{:?}", Some(launch)));
+    assert_eq!((all(&read), read.whole, read.damaged), (plain(&rows), bytes.len(), 0));
 }

@@ -50,7 +50,7 @@ fn recorded_blobs(set: &PartSet) -> Result<Vec<Blob>, Fault> {
             let base = run.node()?;
             for slot in slots {
                 // Paths of one node are alike, unless another program wrote one of them.
-                let Some(path) = paths[slot].iter().next() else { continue };
+                let Some(path) = paths[slot].first() else { continue };
                 let Ok(node) = base.at(block.seqs()[slot].cast_unsigned()) else { continue };
                 let names: Vec<&str> = artifacts[slot].iter().map(|name| &**name).collect();
                 rows.push(Blob {
