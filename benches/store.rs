@@ -36,6 +36,9 @@ use waycairn_store::{Expr, ObjectReader, ObjectStore, Scalar, StoreOptions};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
+/// What measures one question.
+type Part = fn() -> Outcome<()>;
+
 const NONCE: &str = "0123456789abcdef";
 
 /// A root with these parts: `runs` runs of `nodes` nodes, each recorded by `processes` processes with `fields` of `keys` keys,
@@ -240,7 +243,7 @@ fn sparse() -> Outcome<()> {
 }
 
 /// Ten metrics, whose values change.
-fn metrics<'a>(names: &'a [String], step: u64) -> Vec<(&'a str, Scalar)> {
+fn metrics(names: &[String], step: u64) -> Vec<(&str, Scalar)> {
     let value = |number: usize| Scalar::Float((step as f64 * 0.37 + number as f64).sin());
     names.iter().enumerate().map(|(number, name)| (name.as_str(), value(number))).collect()
 }
@@ -314,7 +317,7 @@ fn main() -> Outcome<()> {
     {
         return open(Path::new(root), address);
     }
-    let parts: [(&str, fn() -> Outcome<()>); 7] = [
+    let parts: [(&str, Part); 7] = [
         ("one", one),
         ("many", many),
         ("points", points),

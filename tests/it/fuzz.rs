@@ -246,7 +246,7 @@ fn parts_of_any_bytes() {
     // Most of the bytes that decide are at the end.
     let end = sample.len();
     let reader = ObjectReader::open(&root).expect("a reader");
-    fuzz(&[sample.clone()], |bytes| {
+    fuzz(std::slice::from_ref(&sample), |bytes| {
         for bytes in [bytes.to_vec(), [&sample[..end / 2], &bytes[bytes.len().min(end / 2)..]].concat()] {
             std::fs::write(&part, &bytes).expect("a part");
             drop(reader.query().select_all());

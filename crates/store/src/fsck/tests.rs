@@ -61,7 +61,7 @@ fn files_and_records_that_do_not_fit_are_told_both_ways() {
     let (root, store) = root();
     let reader = store.reader();
     let folder = |seq| reader.node_folder(&node(seq));
-    fs::rename(folder(1).join("checkpoint"), folder(2).join("checkpoint")).unwrap();
+    durable::rename(&folder(1).join("checkpoint"), &folder(2).join("checkpoint")).unwrap();
     testkit::put(&folder(2).join("summary.msgpack"), b"\x82\xa1a");
     testkit::put(&folder(2).join("strange.json"), b"{}");
     let report = fsck(root.path()).unwrap();
