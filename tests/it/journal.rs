@@ -402,3 +402,75 @@ fn a_root_is_checked_and_repaired_by_the_plan_that_the_check_told() {
     let fields = root.json(&["query", "--limit", "1"]);
     assert_eq!(fields[0].as_object().expect("a row").keys().filter(|key| key.starts_with('k')).count(), 5);
 }
+
+#[test]
+fn what_a_running_writer_has_not_published_is_the_same_to_every_question() {
+    let root = Root::new(program());
+    let mut session = Session::new(&root);
+    for seq in 0..5 {
+        session.say(&json!({"name": "sim", "nonce": "94ab", "seq": seq, "fields": {"energy": seq}}));
+    }
+    until("the journal", || {
+        root.json(&["nodes"]).as_array().is_some_and(|runs| runs.len() == 1 && runs[0]["nodes"] == 5)
+    });
+    let node = root.json(&["nodes"])[0]["node"].as_str().expect("a node").to_owned();
+    for what in ["sim", "latest", &node] {
+        assert_eq!(root.json(&["show", what])["seq"], 4, "{what}");
+    }
+    assert_eq!(root.json(&["query", "energy >= 3", "--keys", "energy"]).as_array().map(Vec::len), Some(2));
+    assert_eq!(root.json(&["query", "--explain"])["journals"], 1);
+    assert_eq!(root.json(&["sql", "SELECT count(*) AS n FROM nodes"])[0]["n"], 5);
+    // A run that is being recorded is not removed.
+    root.run(&["rm", "sim", "--yes"]).fails_with(1, &["is being recorded"]);
+    session.say(&json!({"flush": true}));
+    assert_eq!(session.answer(), json!({"durable": 5}));
+    assert_eq!(session.end().0, Some(0));
+    assert_eq!(root.run(&["rm", "sim", "--yes"]).status, Some(0));
+    assert_eq!(root.json(&["nodes"]), json!([]));
+}
+
+#[test]
+fn answers_that_nobody_reads_keep_nobody_from_recording() {
+    let root = Root::new(program());
+    let mut session = Session::new(&root);
+    let first = json!({"name": "sim", "nonce": "94ab", "seq": 0});
+    session.say(&first);
+    session.say(&json!({"flush": true}));
+    assert_eq!(session.answer(), json!({"durable": 1}));
+    let Session { mut child, input, lines } = session;
+    drop(lines);
+    let mut input = input.expect("its input");
+    for seq in 1..4 {
+        writeln!(
+            input,
+            "{}\n{}",
+            json!({"name": "sim", "nonce": "94ab", "seq": seq}),
+            json!({"flush": true})
+        )
+        .expect("it listens");
+    }
+    drop(input);
+    assert_eq!(child.wait().expect("its end").code(), Some(1));
+    assert_eq!(root.json(&["nodes"])[0]["nodes"], 4);
+}
+
+#[test]
+fn a_journal_that_cannot_be_read_keeps_nobody_from_an_answer() {
+    let root = of_six_writers();
+    let values = root.path().join("objects/values");
+    std::fs::create_dir(values.join(".journal-folder-0")).expect("a folder");
+    std::fs::write(values.join(".journal-strange-0"), b"something else").expect("a file");
+    for words in [&["nodes"][..], &["tail", "sim", "--once"], &["query", "--limit", "1"], &["show", "sim"]] {
+        let run = root.run(words);
+        assert_eq!(run.status, Some(0), "{words:?}\n{run}");
+    }
+    let found = root.run(&["fsck", "--format", "json"]);
+    assert_eq!(found.status, Some(3), "{found}");
+    let kinds: Vec<Value> = found.json()["problems"]
+        .as_array()
+        .expect("problems")
+        .iter()
+        .map(|one| one["kind"].clone())
+        .collect();
+    assert_eq!(kinds, [json!("foreign_segment"), json!("foreign_segment")]);
+}

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use waycairn_dag::Node;
-use waycairn_store::{Diagnostic, ObjectReader};
+use waycairn_store::{Diagnostic, Freshness, ObjectReader};
 use waycairn_train::{Experiments, Stop};
 
 use crate::args::Global;
@@ -75,7 +75,8 @@ impl Context {
     /// looked for.
     pub(crate) fn reader(&self) -> Result<ObjectReader, CliError> {
         let root = self.root_to_read();
-        let reader = ObjectReader::open(&root.path).map_err(failure::query)?;
+        // As all that is asked of a running run has to agree.
+        let reader = ObjectReader::open(&root.path).map_err(failure::query)?.with_freshness(Freshness::Live);
         let reader = if self.global.skip_damaged { reader.skipping_damaged() } else { reader };
         if !root.found {
             self.note(

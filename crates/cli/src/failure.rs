@@ -220,7 +220,7 @@ pub(crate) fn query(error: QueryError) -> CliError {
                 }
                 (None, Some((why, place))) => (why, format!("put it in {place}")),
                 (None, None) if what.contains("table 'datafusion.") => {
-                    (what.as_str(), "the tables are `nodes` and `records`".to_owned())
+                    (what.as_str(), "the tables are `nodes`, `records`, `edges` and `blobs`".to_owned())
                 }
                 (None, None) => (what.as_str(), "see the examples of `waycairn sql --help`".to_owned()),
             };

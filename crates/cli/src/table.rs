@@ -48,7 +48,8 @@ pub(crate) struct Drawn {
 impl Grid {
     /// A grid whose columns all stay.
     pub(crate) fn new<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Self {
-        let titles: Vec<String> = titles.into_iter().map(Into::into).collect();
+        // A key is a title, and may hold anything.
+        let titles: Vec<String> = titles.into_iter().map(|title| printable(&title.into())).collect();
         let columns = titles.len();
         Self {
             titles,

@@ -102,6 +102,12 @@ pub enum StoreError {
         /// The name of the run.
         run: String,
     },
+    /// A run that is to go is being recorded.
+    #[error("the run `{run}` is being recorded by a writer that is running; end that first")]
+    Recording {
+        /// The name of the run.
+        run: String,
+    },
     /// Another operation on a file failed.
     #[error("could not {operation} `{}`", path.display())]
     Io {
@@ -274,7 +280,6 @@ fn failed(unwritten: u64, journaled: u64) -> String {
             "; the journal holds {journaled} of them, and those come back when the root is opened again"
         ),
     };
-    format!(
-        "the store failed and {unwritten} records were not written{kept}; open it again when the cause is gone"
-    )
+    let were = if unwritten == 1 { "record was" } else { "records were" };
+    format!("the store failed and {unwritten} {were} not written{kept}; open it again when the cause is gone")
 }

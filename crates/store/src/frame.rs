@@ -37,7 +37,7 @@ pub(crate) struct Segment {
     pub(crate) rows: Vec<Rows>,
     /// How far its frames reach. What stands behind is a frame that was not written whole.
     pub(crate) whole: usize,
-    /// Frames in between whose bytes are not those that were written.
+    /// Frames that have their length and whose bytes are not those that were written.
     pub(crate) damaged: u64,
     /// It begins as no segment of this format does.
     pub(crate) foreign: bool,
@@ -217,16 +217,14 @@ pub(crate) fn read(bytes: &[u8]) -> Segment {
         return segment;
     }
     segment.whole = at;
-    // Damage counts when a whole frame follows it; otherwise it is the end that was not written.
-    let mut doubtful = 0;
+    // A frame that was not written whole ends behind the end. What has its length and other bytes is damaged.
     while let Some(body) = self::body(bytes, at) {
         at = body.end;
         match body.checked {
             Some(body) if read_records(body, &mut segment.rows).is_ok() => {
-                segment.damaged += std::mem::take(&mut doubtful);
                 segment.whole = at;
             }
-            _ => doubtful += 1,
+            _ => segment.damaged += 1,
         }
     }
     segment

@@ -9,6 +9,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::Serialize;
@@ -20,12 +21,15 @@ use crate::compact::{RETIRED_GRACE, TEMPORARY_AGE};
 use crate::error::StoreError;
 use crate::journal::{is_damaged_segment_name, is_segment_name, is_writer_name};
 use crate::listing::{Freshness, PartSet, list};
-use crate::part::{is_retired_name, values_folder};
+use crate::part::{NEWER_ADVICE, is_retired_name, values_folder};
 use crate::published::Part;
 use crate::query::{Fault, FoldPlan, FoldSpec, IdentityScope, RecordScope, Threads, fold_ranges, tables};
 use crate::reader::ObjectReader;
 use crate::recover::{read_segment, recover};
 use crate::view::{Files, files};
+
+/// How long a file may be without its record.
+const MARKER_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What a damaged part is called once it is set aside.
 const DAMAGED_PREFIX: &str = ".damaged-";
@@ -197,7 +201,10 @@ impl Check {
         let set = list(&values, Freshness::Published)?;
         for (path, error) in set.damaged.iter() {
             let path = values.join(path.file_name().unwrap_or_default());
-            self.found(ProblemKind::UnreadablePart, Some(&path), None, &cause(error), Some(Repair::SetAside));
+            let what = cause(error);
+            let newer = what.contains(NEWER_ADVICE);
+            let repair = (!newer).then_some(Repair::SetAside);
+            self.found(ProblemKind::UnreadablePart, Some(&path), None, &what, repair);
         }
         for part in set.parts.iter() {
             self.report.parts += 1;
@@ -297,7 +304,13 @@ impl Check {
         for node in nodes {
             self.report.nodes += 1;
             let place = reader.node_folder(&node);
-            let Files { dangling, without_marker, damaged } = match files(&reader, &node) {
+            let mut found = files(&reader, &node);
+            // The record of what was committed just now may be on its way to the journal.
+            if found.as_ref().is_ok_and(|found| !found.without_marker.is_empty()) {
+                std::thread::sleep(MARKER_PATIENCE);
+                found = files(&reader, &node);
+            }
+            let Files { dangling, without_marker, damaged } = match found {
                 Err(error @ crate::query::QueryError::UnsafePath { .. }) => {
                     self.found(ProblemKind::UnsafePath, Some(&place), Some(&node), &error.to_string(), None);
                     continue;

@@ -120,6 +120,9 @@ struct Folder {
     last: Option<PartSet>,
 }
 
+/// The segments that the log has named: each once.
+static UNREAD: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+
 static FOLDERS: LazyLock<Mutex<HashMap<PathBuf, Arc<Mutex<Folder>>>>> = LazyLock::new(Mutex::default);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -196,8 +199,16 @@ fn live(path: &Path, folder: &Mutex<Folder>) -> Result<Vec<Arc<Part>>, QueryErro
     for name in names {
         let file = path.join(&*name);
         // Its batch was published between the listing and here: then the parts have it.
-        let Some(bytes) = absent(read_grown(&file, &name, folder)).map_err(failed("read", &file))? else {
-            continue;
+        let bytes = match read_grown(&file, &name, folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            // Somebody else's, that we may not or cannot read: it is no reason to answer nothing.
+            Err(error) => {
+                if UNREAD.lock().unwrap_or_else(PoisonError::into_inner).insert(file.clone()) {
+                    tracing::warn!(segment = %file.display(), %error, "a journal cannot be read; what is in it is left out");
+                }
+                continue;
+            }
+            Ok(bytes) => bytes,
         };
         let mut folder = lock(folder);
         match bytes {
@@ -226,13 +237,6 @@ fn read_grown(file: &Path, name: &Arc<str>, folder: &Mutex<Folder>) -> io::Resul
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(Some((look, bytes)))
-}
-
-fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        result => result.map(Some),
-    }
 }
 
 /// The names of the parts in a folder, sorted.

@@ -111,6 +111,9 @@ pub(crate) struct PartFacts {
     pub(crate) parents: Option<Vec<RunRange>>,
 }
 
+/// What to do about a part of a newer program, which is nothing else than well.
+pub(crate) const NEWER_ADVICE: &str = "upgrade the program";
+
 /// A footer whose facts cannot be used.
 #[derive(Debug, Error)]
 pub(crate) enum FactsError {
@@ -119,7 +122,7 @@ pub(crate) enum FactsError {
     Damaged { key: &'static str, found: Option<String> },
     /// A newer program wrote the part.
     #[error(
-        "it is of format {found}, and this program reads up to {}: upgrade the program",
+        "it is of format {found}, and this program reads up to {}: {NEWER_ADVICE}",
         FormatVersion::CURRENT
     )]
     Newer { found: String },

@@ -25,7 +25,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
 use waycairn_dag::Node;
-use waycairn_durable::{self as durable, Durability, Size, StagedFile, fault, is_temporary};
+use waycairn_durable::{self as durable, Durability, OwnedFile, Size, StagedFile, fault, is_temporary};
 
 use crate::blob::{blobs_folder, nodes_in};
 use crate::compact::{Source, hide, open};
@@ -39,6 +39,7 @@ use crate::query::{
 };
 use crate::queue::Origin;
 use crate::reader::ObjectReader;
+use crate::recover::{read_segment, segments};
 use crate::row::Marks;
 use crate::schema::{CHECKPOINT, FINISHED, NAME, NONCE, RESERVED_PREFIX, SEQ, ValueType, WRITE};
 use crate::store::ObjectStore;
@@ -134,6 +135,7 @@ impl ObjectStore {
         self.flush()?;
         // A compaction that began before would bring back what is taken out here.
         let _lock = lock(&values_folder(self.root()))?;
+        self.check_nobody_records(run)?;
         let reader = self.reader();
         let found = reader.removal(run)?;
         if let Some(part) = found.foreign.first() {
@@ -144,6 +146,22 @@ impl ObjectStore {
         self.remove_folders(run)?;
         tracing::info!(run = run.name(), nonce = run.nonce(), rows = found.rows, "run removed");
         Ok(found)
+    }
+
+    /// Refuses a run that a writer which lives has in its journal.
+    fn check_nobody_records(&self, run: &Node) -> Result<(), StoreError> {
+        for path in segments(&values_folder(self.root()))? {
+            if !OwnedFile::is_owned(&path).map_err(Box::new)? {
+                continue;
+            }
+            // One that cannot be read is nobody's of this run, as far as can be known.
+            let Ok(Some((segment, _))) = read_segment(&path) else { continue };
+            let mut rows = segment.rows.iter().flat_map(|rows| rows.rows());
+            if rows.any(|row| row.node.same_run(run)) {
+                return Err(StoreError::Recording { run: run.name().to_owned() });
+            }
+        }
+        Ok(())
     }
 
     /// Records that the run has not ended and has no checkpoint, at each node that says otherwise.

@@ -37,6 +37,9 @@ pub(crate) struct CompactArgs {
 
 pub(crate) fn run(args: &CompactArgs, context: &Context) -> Result<(), CliError> {
     let root = context.root_to_read().path;
+    if !root.exists() {
+        context.note(&format!("there is no folder `{}`", root.display()));
+    }
     if args.dry_run {
         let plan = plan_compaction(&root).map_err(failure::store)?;
         let mut out = args.output.place.open()?;
@@ -59,12 +62,18 @@ pub(crate) fn run(args: &CompactArgs, context: &Context) -> Result<(), CliError>
     // What could be done was done, and is told; that something could not is a failure all the same.
     match report.errors.first() {
         Some(error) => {
-            Err(CliError::new("store", format!("{} not merged", plural(report.errors.len() as u64, "file")))
-                .why(crate::error::one_line(&error.to_string()))
+            Err(CliError::new("store", format!("{} not merged", plural(report.errors.len() as u64, "group")))
+                .why(crate::error::one_line(&chain(error)))
                 .next("nothing is lost; mend what is told, and compact again"))
         }
         None => Ok(()),
     }
+}
+
+/// An error with all of its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn grid(plan: &CompactPlan) -> Grid {
@@ -89,7 +98,7 @@ fn others(plan: &CompactPlan) -> String {
 }
 
 fn object(report: &CompactReport) -> Value {
-    let errors: Vec<String> = report.errors.iter().map(ToString::to_string).collect();
+    let errors: Vec<String> = report.errors.iter().map(|error| chain(error)).collect();
     let CompactReport { sources, parts, rows, deleted, .. } = report;
     Value::from(
         json!({"sources": sources, "parts": parts, "rows": rows, "deleted": deleted, "errors": errors}),
@@ -107,7 +116,10 @@ fn text(report: &CompactReport) -> String {
         ),
     };
     if report.deleted > 0 {
-        text.push_str(&format!("; deleted {} that earlier ones had replaced", report.deleted));
+        let files = plural(report.deleted, "file");
+        text.push_str(&format!(
+            "; deleted {files} that earlier ones had replaced, or that dead writers left"
+        ));
     }
     text + "\n"
 }
@@ -123,7 +135,7 @@ mod tests {
         (report.sources, report.parts, report.rows, report.deleted) = (9, 1, 40, 2);
         assert_eq!(
             text(&report),
-            "merged 9 files into 1, 40 rows; deleted 2 that earlier ones had replaced\n"
+            "merged 9 files into 1, 40 rows; deleted 2 files that earlier ones had replaced, or that dead writers left\n"
         );
         let json = serde_json::to_string(&object(&report)).unwrap();
         assert_eq!(json, r#"{"deleted":2,"errors":[],"parts":1,"rows":40,"sources":9}"#);

@@ -1,7 +1,7 @@
 //! `waycairn nodes`: the runs of a root.
 
 use clap::Args;
-use waycairn_store::{Diagnostic, Expr, Freshness, ObjectReader, Order, RunSummary, SortKey};
+use waycairn_store::{Diagnostic, Expr, ObjectReader, Order, RunSummary, SortKey};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -34,7 +34,7 @@ const FIXED: &[&str] =
     &["name", "nonce", "node", "seq", "nodes", "checkpoints", "started", "written", "finished"];
 
 pub(crate) fn run(args: &NodesArgs, context: &Context) -> Result<(), CliError> {
-    let reader = context.reader()?.with_freshness(Freshness::Live);
+    let reader = context.reader()?;
     let keys = keys::split(&args.keys)?;
     let mut keys: Vec<&str> = keys.iter().map(|key| meant_key(key)).collect();
     leave_out_fixed(&reader, &mut keys, context)?;

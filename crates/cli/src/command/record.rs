@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Map, json};
 use waycairn_dag::{Address, Node, Nonce};
-use waycairn_store::{ObjectStore, Scalar, StoreOptions};
+use waycairn_store::{ObjectStore, Scalar, StoreError, StoreOptions};
 
 use crate::context::Context;
 use crate::error::{CliError, Exit, one_line};
@@ -36,7 +36,8 @@ processes that record one node the one with the lowest number wins; 0 is the def
 
 {\"flush\": true} is answered by a line {\"durable\": n} on standard output when the n records so far survive a loss of power and
 everybody sees them. {\"close\": true}, or the end of the input, flushes and ends. Between the two, a record is in the journal
-after a tenth of a second: if this program or yours is killed, it comes back.
+after a tenth of a second: if this program or yours is killed, or ended by a signal, it comes back. On a full disk records wait
+until there is room, and so does the answer to a flush.
 
 A line that cannot be recorded is told on standard error with its number, and harms no other: then {\"durable\": n, \"refused\": m}
 counts them, and the exit status is 1.")]
@@ -86,6 +87,7 @@ pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError
     context.note_other_root();
     let mut recorder = Recorder { context, stores: BTreeMap::new(), nonces: BTreeMap::new(), refused: 0 };
     let mut out = Destination::standard_output();
+    let mut unread = None;
     // Before the first line, so that a root that cannot be written is told at once.
     recorder.store(0, None)?;
     let mut input = std::io::stdin().lock();
@@ -108,8 +110,11 @@ pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError
         match recorder.take(&line) {
             Ok(Asked::Nothing) => {}
             Ok(Asked::Flush) => {
-                out.json_line(&recorder.flush()?)?;
-                out.settle()?;
+                let durable = recorder.flush()?;
+                // Somebody who reads no answers has recorded all the same.
+                if unread.is_none() {
+                    unread = out.json_line(&durable).and_then(|()| out.settle()).err();
+                }
             }
             Ok(Asked::Close) => break,
             Err(Refused::Line(what)) => recorder.refuse(number, &what),
@@ -117,6 +122,11 @@ pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError
         }
     }
     let refused = recorder.close()?;
+    if unread.is_some() {
+        return Err(CliError::new("io", "the answers to flushes could not be written")
+            .why("what was to read them has gone")
+            .next("all lines were recorded; read the answers to the end, or send them to /dev/null"));
+    }
     out.finish()?;
     if refused > 0 {
         return Err(CliError::new("record", format!("{} not recorded", plural(refused, "line")))
@@ -214,11 +224,24 @@ impl Recorder<'_> {
         drop(writeln!(std::io::stderr().lock(), "line {line}: {what}"));
     }
 
-    /// Makes all records durable, and says how many there are.
+    /// Makes all records durable, and says how many there are. While the disk is full it waits, and says so.
     fn flush(&self) -> Result<Value, CliError> {
         let mut durable = 0;
+        let mut told = false;
         for store in self.stores.values() {
-            durable += store.flush().map_err(failure::store)?.records;
+            durable += loop {
+                match store.flush() {
+                    Ok(report) => break report.records,
+                    Err(StoreError::Full { records, .. }) => {
+                        if !std::mem::replace(&mut told, true) {
+                            let records = plural(records, "record");
+                            self.context
+                                .note(&format!("the disk is full: {records} wait until there is room"));
+                        }
+                    }
+                    Err(error) => return Err(failure::store(error)),
+                }
+            };
         }
         Ok(Value::from(match self.refused {
             0 => json!({"durable": durable}),

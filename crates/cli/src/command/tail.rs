@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use waycairn_dag::Node;
-use waycairn_store::{Expr, Freshness, NodeRow, ObjectReader, Order, RunSummary, Scalar, SortKey};
+use waycairn_store::{Expr, NodeRow, ObjectReader, Order, RunSummary, Scalar, SortKey};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -33,7 +33,8 @@ Examples:
 
 A line is a node with what was recorded of it just now; a node that something is recorded of later comes again, with that. It
 reads the journals of running writers, so a value is here within a second of being recorded, and disturbs nobody. It ends
-when the run is finished, with Ctrl-C, or, with --once, at once. A run is named as a node is: the node's run is followed.
+when the run is finished, with Ctrl-C, or, with --once, at once: a run that nothing marks as finished, as one of `waycairn record`,
+is followed until then. A run is named as a node is: the node's run is followed.
 
 With --format jsonl: {node, name, nonce, seq, <key>: value, ..}, as `waycairn query` gives it.")]
 pub(crate) struct TailArgs {
@@ -61,7 +62,7 @@ pub(crate) struct TailArgs {
 }
 
 pub(crate) fn run(args: &TailArgs, context: &Context) -> Result<(), CliError> {
-    let reader = context.reader()?.with_freshness(Freshness::Live);
+    let reader = context.reader()?;
     let run = context.resolve(&reader, &args.run)?;
     let keys: Vec<String> = keys::split(&args.keys)?.iter().map(|key| meant_key(key).to_owned()).collect();
     let mut tail = Tail { reader, run, keys, seen: BTreeMap::new() };
@@ -194,7 +195,7 @@ fn text(row: &NodeRow) -> String {
 
 #[cfg(test)]
 mod tests {
-    use waycairn_store::{ObjectStore, StoreOptions};
+    use waycairn_store::{Freshness, ObjectStore, StoreOptions};
 
     use super::*;
 
