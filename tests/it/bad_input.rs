@@ -254,7 +254,7 @@ fn an_error_in_a_statement_advises_what_fits_it() {
     let root = trained();
     for (statement, next) in [
         ("SELECT val/loss FROM nodes", "next: put it in double quotes: \"val/loss\""),
-        ("SELECT 1 FROM runs", "next: the tables are `nodes` and `records`"),
+        ("SELECT 1 FROM runs", "next: the tables are `nodes`, `records`, `edges` and `blobs`"),
         ("SELEC 1", "next: see the examples of `waycairn sql --help`"),
         ("DELETE FROM nodes", "next: see the examples of `waycairn sql --help`"),
     ] {

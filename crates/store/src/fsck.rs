@@ -239,7 +239,13 @@ impl Check {
             let age = entry.metadata().and_then(|metadata| metadata.modified()).ok();
             let age = age.and_then(|modified| now.duration_since(modified).ok()).unwrap_or_default();
             if is_segment_name(&name) {
-                if self.is_orphan(&path)? {
+                let owned = OwnedFile::is_owned(&path);
+                if let Err(error) = &owned {
+                    let what = std::error::Error::source(error)
+                        .map_or_else(|| error.to_string(), ToString::to_string);
+                    self.found(ProblemKind::ForeignSegment, Some(&path), None, &what, None);
+                }
+                if matches!(owned, Ok(false)) {
                     match read_segment(&path) {
                         Ok(Some((segment, _))) if segment.foreign => {
                             let what = "no segment that this program knows; a newer one may have written it";
