@@ -22,8 +22,9 @@ pub(crate) const MAX_BATCH_BYTES: usize = 256 * 1024 * 1024;
 /// A batch of this size goes out although it has few records.
 const EARLY_BATCH_BYTES: usize = 64 * 1024 * 1024;
 
-/// Records that are encoded for the journal at a time, while callers may wait for the lock: about two microseconds.
-const JOURNAL_ROWS: usize = 16;
+/// Records that are encoded for the journal at a time, while callers may wait for the lock: about a microsecond, for which a
+/// caller spins. One that had to be woken would wait a hundred times as long.
+const JOURNAL_ROWS: usize = 2;
 
 /// A frame of this size is written before another one begins.
 const JOURNAL_BYTES: usize = 1 << 20;
