@@ -116,18 +116,6 @@ impl OwnedFile {
         }
     }
 
-    /// Shows the path.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// How many bytes were appended.
-    #[must_use]
-    pub fn length(&self) -> u64 {
-        self.length
-    }
-
     /// Appends bytes: all of them, or, when that fails, none as far as the file can still be cut.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
 use crate::part::{PartFacts, part_schema};
-use crate::row::{Cell, Marks, Row, Rows};
+use crate::row::{Cell, Marks, Row, Rows, to_u32};
 use crate::schema::{
     ARTIFACT, BLOB, CHECKPOINT, EXECUTION, FINISHED, JOB, NAME, NONCE, PARENT, PROCESS, RECORD, RESERVED,
     SEQ, TAG, TypesSeen, ValueType, WRITE, WRITER,
@@ -381,10 +381,6 @@ fn type_of(cell: &Cell) -> Option<ValueType> {
         Cell::Float(_) => Some(ValueType::Float),
         Cell::Text { .. } => Some(ValueType::Text),
     }
-}
-
-fn to_u32(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

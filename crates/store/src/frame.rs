@@ -20,7 +20,7 @@ use waycairn_dag::{Address, Node};
 use crate::batch::Launch;
 use crate::field::Scalar;
 use crate::queue::{MAX_BATCH_BYTES, MAX_BATCH_ROWS};
-use crate::row::{Cell, Marks, Row, Rows, Shape};
+use crate::row::{Cell, Marks, Row, Rows, Shape, check_fields, to_u32};
 
 /// What a segment begins with: the name of the format and its version.
 pub(crate) const MAGIC: [u8; 8] = *b"WCJRNL\x00\x01";
@@ -282,8 +282,7 @@ fn read_records(body: &[u8], buffers: &mut Vec<Rows>) -> Result<(), Malformed> {
         .map(|(name, nonce)| Node::new(name, nonce, 0))
         .collect::<Result<_, _>>()
         .map_err(|_| Malformed)?;
-    let mut rows = Rows::default();
-    let mut full = Vec::new();
+    let mut accepted = Vec::with_capacity(records.len());
     for record in records {
         let run = runs.get(record.run as usize).ok_or(Malformed)?;
         let node = run.at(record.seq).map_err(|_| Malformed)?.with_parent(record.parent);
@@ -291,30 +290,23 @@ fn read_records(body: &[u8], buffers: &mut Vec<Rows>) -> Result<(), Malformed> {
         if keys.len() != record.cells.len() {
             return Err(Malformed);
         }
-        let fields: Vec<(&str, Scalar)> =
-            keys.iter().map(String::as_str).zip(record.cells.into_iter().map(|Value(value)| value)).collect();
+        let cells = record.cells.into_iter().map(|Value(value)| value);
+        let fields: Vec<(&str, Scalar)> = keys.iter().map(String::as_str).zip(cells).collect();
+        check_fields(&fields).map_err(|_| Malformed)?;
         let marks = record.marks.map(|(blob, checkpoint, finished, record, artifact)| {
             Box::new(Marks { blob, checkpoint, finished, record, artifact })
         });
-        if is_full(&rows, 1) {
-            full.push(std::mem::take(&mut rows));
-        }
-        rows.push(&node, record.write, &fields, marks).map_err(|_| Malformed)?;
+        accepted.push((node, record.write, fields, marks));
     }
-    full.push(rows);
-    for rows in full {
-        match buffers.last_mut() {
-            Some(last) if !is_full(last, rows.len()) && last.bytes() + rows.bytes() <= MAX_BATCH_BYTES => {
-                last.append(&rows);
-            }
-            _ => buffers.push(rows),
+    for (node, write, fields, marks) in accepted {
+        if buffers.last().is_none_or(|last| last.len() == MAX_BATCH_ROWS || last.bytes() >= MAX_BATCH_BYTES) {
+            buffers.push(Rows::default());
+        }
+        if let Some(last) = buffers.last_mut() {
+            last.push(&node, write, &fields, marks).map_err(|_| Malformed)?;
         }
     }
     Ok(())
-}
-
-fn is_full(rows: &Rows, more: usize) -> bool {
-    rows.len() + more > MAX_BATCH_ROWS || rows.bytes() >= MAX_BATCH_BYTES
 }
 
 /// The bytes are a frame, but not one of records.
@@ -365,10 +357,6 @@ impl Visitor<'_> for AsScalar {
     fn visit_string<E>(self, value: String) -> Result<Scalar, E> {
         Ok(Scalar::Text(value))
     }
-}
-
-fn to_u32(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

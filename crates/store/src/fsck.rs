@@ -23,7 +23,9 @@ use crate::journal::{is_damaged_segment_name, is_segment_name, is_writer_name};
 use crate::listing::{Freshness, PartSet, list};
 use crate::part::{NEWER_ADVICE, is_retired_name, values_folder};
 use crate::published::Part;
-use crate::query::{Fault, FoldPlan, FoldSpec, IdentityScope, RecordScope, Threads, fold_ranges, tables};
+use crate::query::{
+    Fault, FoldPlan, FoldSpec, IdentityScope, QueryError, RecordScope, Threads, fold_ranges, tables,
+};
 use crate::reader::ObjectReader;
 use crate::recover::{read_segment, recover};
 use crate::view::{Files, files};
@@ -317,7 +319,7 @@ impl Check {
                 found = files(&reader, &node);
             }
             let Files { dangling, without_marker, damaged } = match found {
-                Err(error @ crate::query::QueryError::UnsafePath { .. }) => {
+                Err(error @ QueryError::UnsafePath { .. }) => {
                     self.found(ProblemKind::UnsafePath, Some(&place), Some(&node), &error.to_string(), None);
                     continue;
                 }
@@ -395,9 +397,9 @@ fn folds(set: &PartSet, part: &Arc<Part>) -> Result<(), String> {
 }
 
 /// What an error says is wrong, without the file and the advice, which are told apart.
-fn cause(error: &crate::query::QueryError) -> String {
+fn cause(error: &QueryError) -> String {
     match error {
-        crate::query::QueryError::Damaged { what, .. } => what.clone(),
+        QueryError::Damaged { what, .. } => what.clone(),
         other => other.to_string(),
     }
 }

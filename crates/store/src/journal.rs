@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -72,6 +73,23 @@ fn segment_name(writer: &str, number: u64) -> String {
 /// Whether a file of the values folder is a segment.
 pub(crate) fn is_segment_name(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(|rest| !rest.is_empty())
+}
+
+/// The segments in a values folder, sorted; none where there is no folder.
+pub(crate) fn segments(values: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(values) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        if name.to_str().is_some_and(is_segment_name) {
+            paths.push(values.join(name));
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
 }
 
 /// Whether a file of the values folder is a segment that was kept because it is damaged.

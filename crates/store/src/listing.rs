@@ -20,7 +20,7 @@ use waycairn_durable::open_file;
 
 use crate::batch::Batch;
 use crate::footer::{Footer, FooterFault, footer_of, read_footers};
-use crate::journal::is_segment_name;
+use crate::journal::segments;
 use crate::part::is_part_name;
 use crate::published::{Part, PartSchema};
 use crate::query::QueryError;
@@ -184,20 +184,13 @@ pub(crate) fn list(values: &Path, freshness: Freshness) -> Result<PartSet, Query
 /// The parts that the journals of running writers stand for. Those of dead ones are read alike: nobody has recovered
 /// them yet. A segment is read again when it has grown.
 fn live(path: &Path, folder: &Mutex<Folder>) -> Result<Vec<Arc<Part>>, QueryError> {
-    let failed = |operation, path: &Path| {
-        let path = path.to_owned();
-        move |source| QueryError::Io { operation, path, source }
-    };
-    let mut names: Vec<Arc<str>> = Vec::new();
-    for entry in fs::read_dir(path).map_err(failed("list", path))? {
-        let name = entry.map_err(failed("list", path))?.file_name();
-        names.extend(name.to_str().filter(|name| is_segment_name(name)).map(Arc::from));
-    }
-    names.sort_unstable();
+    let failed = |source| QueryError::Io { operation: "list", path: path.to_owned(), source };
+    let files = segments(path).map_err(failed)?;
+    let name_of = |file: &Path| file.file_name().and_then(|name| name.to_str()).map(Arc::<str>::from);
+    let names: Vec<Arc<str>> = files.iter().filter_map(|file| name_of(file)).collect();
     lock(folder).live.retain(|name, _| names.binary_search(name).is_ok());
     let mut all = Vec::new();
-    for name in names {
-        let file = path.join(&*name);
+    for (file, name) in files.into_iter().zip(names) {
         // Its batch was published between the listing and here: then the parts have it.
         let bytes = match read_grown(&file, &name, folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

@@ -283,8 +283,10 @@ impl Queue {
         }
     }
 
-    /// The disk is full: waits for as long as the next try should wait. False when nobody wants to wait any more, since
-    /// the store closes. For the writer alone.
+    /// The disk is full: waits until the next try is due. For the writer alone.
+    ///
+    /// # Errors
+    /// What the disk said, when the store closes and has waited for long.
     pub(crate) fn stall(&self, source: StoreError, pause: Duration) -> Result<(), StoreError> {
         let mut state = self.lock();
         let since = match &state.stalled {
@@ -299,19 +301,19 @@ impl Queue {
                 Instant::now()
             }
         };
-        if state.phase == Phase::Ending && since.elapsed() >= FULL_PATIENCE {
+        let closes = state.phase == Phase::Ending;
+        if closes && since.elapsed() >= FULL_PATIENCE {
             return Err(source);
         }
         state.stalled = Some((since, Arc::new(source)));
         // A flush that waits learns of it, and looks at its own patience.
         self.done.notify_all();
-        let ends = |state: &mut State| state.phase != Phase::Ending;
-        let pause = if state.phase == Phase::Ending { pause.min(FULL_PATIENCE / 5) } else { pause };
-        if state.phase == Phase::Ending {
+        if closes {
             drop(state);
-            std::thread::sleep(pause);
+            std::thread::sleep(pause.min(FULL_PATIENCE / 5));
         } else {
-            drop(self.work.wait_timeout_while(state, pause, ends));
+            // A close does not wait for the end of the pause.
+            drop(self.work.wait_timeout_while(state, pause, |state| state.phase != Phase::Ending));
         }
         Ok(())
     }

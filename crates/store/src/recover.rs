@@ -7,7 +7,6 @@
 //!
 //! A record keeps its writer, process and place in the order of writes, so an answer does not depend on who published it.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +15,7 @@ use waycairn_durable::{OwnedFile, fault, open_file};
 use crate::batch::Batch;
 use crate::error::StoreError;
 use crate::frame::{self, Segment};
-use crate::journal::{damaged_name, is_segment_name};
+use crate::journal::{damaged_name, segments};
 use crate::part::values_folder;
 use crate::retry::RetryPolicy;
 use crate::writer::publish_table;
@@ -54,7 +53,8 @@ pub fn recover(root: &Path) -> Result<RecoverReport, StoreError> {
     let values = values_folder(root);
     let mut report = RecoverReport::default();
     let mut failed = None;
-    for path in segments(&values)? {
+    let failed_to_list = |source| StoreError::Io { operation: "list", path: values.clone(), source };
+    for path in segments(&values).map_err(failed_to_list)? {
         if let Err(error) = recover_segment(&values, &path, &mut report) {
             tracing::warn!(segment = %path.display(), error = %error, "a segment could not be recovered");
             failed = failed.or(Some(error));
@@ -69,24 +69,6 @@ pub fn recover(root: &Path) -> Result<RecoverReport, StoreError> {
         );
     }
     failed.map_or(Ok(report), Err)
-}
-
-/// The segments in a values folder, sorted; none where there is no folder.
-pub(crate) fn segments(values: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let failed = |source| StoreError::Io { operation: "list", path: values.to_owned(), source };
-    let entries = match fs::read_dir(values) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(failed)?,
-    };
-    let mut paths = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(failed)?.file_name();
-        if name.to_str().is_some_and(is_segment_name) {
-            paths.push(values.join(name));
-        }
-    }
-    paths.sort_unstable();
-    Ok(paths)
 }
 
 /// Reads a segment; `None` when it is gone.

@@ -30,6 +30,7 @@ use waycairn_durable::{self as durable, Durability, OwnedFile, Size, StagedFile,
 use crate::blob::{blobs_folder, nodes_in};
 use crate::compact::{Source, hide, open};
 use crate::error::StoreError;
+use crate::journal::segments;
 use crate::listing::{Freshness, MAX_LISTINGS, PartSet, list};
 use crate::merge::Merge;
 use crate::part::{PartFacts, PartWriter, RunRange, new_part_name, part_schema, values_folder};
@@ -39,7 +40,7 @@ use crate::query::{
 };
 use crate::queue::Origin;
 use crate::reader::ObjectReader;
-use crate::recover::{read_segment, segments};
+use crate::recover::read_segment;
 use crate::row::Marks;
 use crate::schema::{CHECKPOINT, FINISHED, NAME, NONCE, RESERVED_PREFIX, SEQ, ValueType, WRITE};
 use crate::store::ObjectStore;
@@ -150,7 +151,9 @@ impl ObjectStore {
 
     /// Refuses a run that a writer which lives has in its journal.
     fn check_nobody_records(&self, run: &Node) -> Result<(), StoreError> {
-        for path in segments(&values_folder(self.root()))? {
+        let values = values_folder(self.root());
+        let failed = |source| StoreError::Io { operation: "list", path: values.clone(), source };
+        for path in segments(&values).map_err(failed)? {
             if !OwnedFile::is_owned(&path).map_err(Box::new)? {
                 continue;
             }

@@ -185,28 +185,6 @@ impl Rows {
         self.text.get(start as usize..(start + bytes) as usize).unwrap_or_default()
     }
 
-    /// Adds all records of another buffer behind these.
-    pub(crate) fn append(&mut self, other: &Rows) {
-        let fields = |row: &Row| -> Vec<(&str, Scalar)> {
-            let keys = other.shapes.get(row.shape as usize).into_iter().flat_map(Shape::keys);
-            keys.zip(other.cells(row)).map(|(key, cell)| (key, other.scalar(cell))).collect()
-        };
-        for row in &other.rows {
-            // The other buffer has accepted it.
-            let _ = self.push(&row.node, row.write, &fields(row), row.marks.clone());
-        }
-    }
-
-    fn scalar(&self, cell: &Cell) -> Scalar {
-        match *cell {
-            Cell::Null => Scalar::Null,
-            Cell::Bool(value) => Scalar::Bool(value),
-            Cell::Int(value) => Scalar::Int(value),
-            Cell::Float(value) => Scalar::Float(value),
-            Cell::Text { start, bytes } => Scalar::Text(self.text(start, bytes).to_owned()),
-        }
-    }
-
     /// Empties the buffer and keeps its memory, so that the next records find it warm.
     pub(crate) fn clear(&mut self) {
         self.rows.clear();
@@ -247,7 +225,7 @@ impl Rows {
 
 /// The queue's limit on bytes keeps every length below `u32::MAX`.
 #[inline]
-fn to_u32(length: usize) -> u32 {
+pub(crate) fn to_u32(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 

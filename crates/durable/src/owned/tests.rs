@@ -18,7 +18,7 @@ fn durable_6_an_owned_file_is_taken_when_its_owner_is_dead_and_once() {
     drop(owned);
     assert!(!OwnedFile::is_owned(&path).unwrap());
     let mut taken = OwnedFile::take(&path).unwrap().unwrap();
-    assert_eq!(taken.length(), 3);
+    assert_eq!(taken.length, 3);
     assert!(OwnedFile::take(&path).unwrap().is_none(), "of two that take it over one does");
     taken.append(b"4").unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"1234");
@@ -36,7 +36,7 @@ fn durable_6_a_file_that_was_replaced_is_not_taken_for_the_old_one() {
     new.append(b"new").unwrap();
     drop(moved);
     assert!(OwnedFile::take(&path).unwrap().is_none());
-    assert_eq!(OwnedFile::take(&folder.path().join("b")).unwrap().unwrap().length(), 0);
+    assert_eq!(OwnedFile::take(&folder.path().join("b")).unwrap().unwrap().length, 0);
 }
 
 #[test]
@@ -67,5 +67,5 @@ fn durable_6_an_append_that_fails_leaves_no_half() {
     owned.append(b"three").unwrap();
     drop(full);
     assert_eq!(fs::read(&path).unwrap(), b"onethree");
-    assert_eq!(owned.length(), 8);
+    assert_eq!(owned.length, 8);
 }

@@ -27,7 +27,7 @@ fn quick() -> StoreOptions {
 }
 
 fn segments(root: &TempDir) -> Vec<PathBuf> {
-    crate::recover::segments(&values_folder(root.path())).unwrap()
+    super::segments(&values_folder(root.path())).unwrap()
 }
 
 fn record(store: &ObjectStore, seq: u64) {

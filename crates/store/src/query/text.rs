@@ -169,16 +169,10 @@ mod tests {
 
     use super::*;
     use crate::query::expression::Comparison;
+    use crate::query::tests::oracle::COMPARISONS;
 
     fn comparison() -> impl Strategy<Value = Comparison> {
-        prop::sample::select(vec![
-            Comparison::Equal,
-            Comparison::NotEqual,
-            Comparison::Less,
-            Comparison::LessOrEqual,
-            Comparison::Greater,
-            Comparison::GreaterOrEqual,
-        ])
+        prop::sample::select(COMPARISONS.to_vec())
     }
 
     fn value() -> impl Strategy<Value = Scalar> {

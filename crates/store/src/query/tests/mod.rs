@@ -7,7 +7,7 @@ mod damage;
 mod foreign;
 pub(super) mod kit;
 mod nonces;
-mod oracle;
+pub(super) mod oracle;
 mod order;
 mod promises;
 mod runs;

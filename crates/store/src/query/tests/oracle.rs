@@ -257,7 +257,7 @@ impl Asked {
     }
 }
 
-const COMPARISONS: [Comparison; 6] = [
+pub(in crate::query) const COMPARISONS: [Comparison; 6] = [
     Comparison::Equal,
     Comparison::NotEqual,
     Comparison::Less,
