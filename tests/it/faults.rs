@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::OnceLock,
+    thread,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -228,14 +230,28 @@ fn a_root_that_is_copied_while_a_launch_writes_it_is_whole_or_says_what_is_not()
     clean(&mut command, study.folder.path());
     command.arg("run").current_dir(study.folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().expect("a launch");
-    let mut copies = 0;
+    // At most eight are kept, spread over the launch: when there are as many, every second one goes, and only every
+    // second one from then on is made.
+    let mut kept: Vec<String> = Vec::new();
+    let (mut moment, mut stride) = (0, 1);
     while child.try_wait().expect("a launch").is_none() {
-        copy(&study.out(), &study.folder.path().join(format!("copy-{copies}")));
-        copies += 1;
+        if moment % stride == 0 {
+            let name = format!("copy-{moment}");
+            copy(&study.out(), &study.folder.path().join(&name));
+            kept.push(name);
+            if kept.len() == 8 {
+                for gone in (1..8).rev().step_by(2) {
+                    fs::remove_dir_all(study.folder.path().join(kept.remove(gone))).expect("a copy");
+                }
+                stride *= 2;
+            }
+        } else {
+            thread::sleep(Duration::from_millis(5));
+        }
+        moment += 1;
     }
-    assert!(child.wait().expect("a launch").success() && copies > 3, "{copies}");
-    for number in (0..copies).step_by((copies / 8).max(1)) {
-        let root = format!("copy-{number}");
+    assert!(child.wait().expect("a launch").success() && kept.len() > 3, "{kept:?}");
+    for root in &kept {
         let compared = study.run(&format!("waycairn compare --root {root} --format json"));
         assert_eq!(compared.status, Some(0), "{root}\n{compared}");
         let verified = study.run(&format!("waycairn verify --root {root} --quarantine --format json"));
@@ -243,7 +259,7 @@ fn a_root_that_is_copied_while_a_launch_writes_it_is_whole_or_says_what_is_not()
         let damaged = found["damaged"].as_array().expect("a list");
         assert_eq!(verified.status, Some(if damaged.is_empty() { 0 } else { 3 }), "{root}\n{verified}");
         study.launch(&format!("waycairn run --root {root}"));
-        completed(&study, &root, &root);
+        completed(&study, root, root);
     }
 }
 
