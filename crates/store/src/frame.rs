@@ -20,7 +20,7 @@ use waycairn_dag::{Address, Node};
 use crate::batch::Launch;
 use crate::field::Scalar;
 use crate::queue::{MAX_BATCH_BYTES, MAX_BATCH_ROWS};
-use crate::row::{Cell, Marks, Row, Rows, Shape, check_fields, to_u32};
+use crate::row::{Cell, Marks, Row, Rows, check_fields, to_u32};
 
 /// What a segment begins with: the name of the format and its version.
 pub(crate) const MAGIC: [u8; 8] = *b"WCJRNL\x00\x01";
@@ -126,7 +126,7 @@ impl FrameWriter {
 
     fn shape(&mut self, rows: &Rows, shape: u32) -> u32 {
         *self.by_shape.entry(shape).or_insert_with(|| {
-            let keys = rows.shapes().get(shape as usize).into_iter().flat_map(Shape::keys);
+            let keys = rows.shapes().get(shape as usize).into_iter().flat_map(|shape| shape.keys());
             self.shapes.push(keys.map(str::to_owned).collect());
             to_u32(self.shapes.len() - 1)
         })
