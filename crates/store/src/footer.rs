@@ -18,7 +18,8 @@ use parquet::file::metadata::{
 };
 use waycairn_durable::{is_dangling, is_irregular, open_file};
 
-use crate::part::{PartFacts, retired_name};
+use crate::part::{FactsError, PartFacts, retired_name};
+use crate::presence::Sparse;
 use crate::published::{Column, Group, Part, PartBytes, PartSchema, RunKey, readable};
 use crate::schema::{IDENTITY, RESERVED, RESERVED_PREFIX, TEXT_SUFFIX, ValueType};
 
@@ -34,6 +35,7 @@ pub(crate) struct Footer {
     /// The Arrow types as the file has them.
     pub(crate) fields: Fields,
     facts: Option<PartFacts>,
+    sparse: Sparse,
     length: u64,
     modified: Option<SystemTime>,
 }
@@ -125,12 +127,16 @@ fn decode_footer(file: &PartBytes, length: u64, modified: Option<SystemTime>) ->
     let file_metadata = decoded.file_metadata();
     let schema = parquet_to_arrow_schema(file_metadata.schema_descr(), None)
         .map_err(|error| FooterFault::Damaged("its schema cannot be read".to_owned(), Some(error)))?;
-    let facts = PartFacts::from_key_values(file_metadata.key_value_metadata().map(Vec::as_slice))
-        .map_err(|error| FooterFault::Damaged(error.to_string(), None))?;
+    let pairs = file_metadata.key_value_metadata().map(Vec::as_slice);
+    let wrong = |error: FactsError| FooterFault::Damaged(error.to_string(), None);
+    let facts = PartFacts::from_key_values(pairs).map_err(wrong)?;
+    // Only of a part of ours can it be believed.
+    let sparse = if facts.is_some() { PartFacts::sparse(pairs).map_err(wrong)? } else { Sparse::default() };
     if facts.as_ref().is_some_and(|facts| i64::try_from(facts.rows) != Ok(file_metadata.num_rows())) {
         return Err(damaged("its footer tells two numbers of rows"));
     }
-    let footer = Footer { fields: schema.fields, facts, length, modified, metadata: Arc::new(decoded) };
+    let footer =
+        Footer { fields: schema.fields, facts, sparse, length, modified, metadata: Arc::new(decoded) };
     footer.check_identity()?;
     Ok(footer)
 }
@@ -235,6 +241,7 @@ impl Footer {
             groups,
             runs,
             parents: self.facts.as_ref().and_then(|facts| facts.parents.clone()),
+            sparse: self.sparse,
             ours: self.facts.is_some(),
             writer: self.facts.and_then(|facts| facts.writer).map(Arc::from),
             length: self.length,

@@ -82,6 +82,7 @@ mod listing;
 mod merge;
 mod ndarray;
 mod part;
+mod presence;
 mod published;
 mod query;
 mod queue;

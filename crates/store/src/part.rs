@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -18,9 +19,10 @@ use uuid::Uuid;
 use waycairn_dag::Node;
 use waycairn_durable::FormatVersion;
 
+use crate::presence::{Presence, Sparse, sparse};
 use crate::schema::{
-    BLOB, FOOTER_FIRST, FOOTER_FORMAT, FOOTER_LAST, FOOTER_PARENTS, FOOTER_ROWS, FOOTER_RUNS, FOOTER_WRITER,
-    FOOTER_WRITES, IDENTITY, MAX_FOOTER_RUNS, NONCE, PARENT, RESERVED, SORT_ORDER, ValueType,
+    BLOB, FOOTER_FIRST, FOOTER_FORMAT, FOOTER_LAST, FOOTER_PARENTS, FOOTER_ROWS, FOOTER_RUNS, FOOTER_SPARSE,
+    FOOTER_WRITER, FOOTER_WRITES, IDENTITY, MAX_FOOTER_RUNS, NONCE, PARENT, RESERVED, SORT_ORDER, ValueType,
 };
 
 /// A part is `part-<uuid>.parquet`; every other name in `objects/values` is no part.
@@ -199,6 +201,17 @@ impl PartFacts {
         pairs.into_iter().map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect()
     }
 
+    /// Which columns are not in every row group, as far as the footer tells.
+    ///
+    /// # Errors
+    /// [`FactsError::Damaged`].
+    pub(crate) fn sparse(pairs: Option<&[KeyValue]>) -> Result<Sparse, FactsError> {
+        let pair = pairs.unwrap_or_default().iter().find(|pair| pair.key == FOOTER_SPARSE);
+        let Some(found) = pair.and_then(|pair| pair.value.as_deref()) else { return Ok(Sparse::default()) };
+        let damaged = || FactsError::Damaged { key: FOOTER_SPARSE, found: Some(found.to_owned()) };
+        sparse(found).ok_or_else(damaged)
+    }
+
     /// Reads the facts back; `None` for a part that another program wrote.
     ///
     /// # Errors
@@ -307,6 +320,8 @@ pub(crate) fn part_schema<'a>(
 /// Encodes sorted record batches as one part.
 pub(crate) struct PartWriter<W: Write + Send> {
     writer: ArrowWriter<W>,
+    schema: SchemaRef,
+    presence: Presence,
 }
 
 impl<W: Write + Send> PartWriter<W> {
@@ -314,14 +329,17 @@ impl<W: Write + Send> PartWriter<W> {
     /// list the runs.
     pub(crate) fn new(sink: W, schema: SchemaRef, many_runs: bool) -> ParquetResult<PartWriter<W>> {
         let properties = properties(&schema, many_runs)?;
+        let presence = Presence::new(&schema, group_rows(&schema));
         // The four types come back from Parquet's own as they were; a second copy of the schema would only
         // make wide footers slow to read.
         let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
-        Ok(PartWriter { writer: ArrowWriter::try_new_with_options(sink, schema, options)? })
+        let writer = ArrowWriter::try_new_with_options(sink, Arc::clone(&schema), options)?;
+        Ok(PartWriter { writer, schema, presence })
     }
 
     /// Appends rows, which must stand after those before.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> ParquetResult<()> {
+        self.presence.add(batch);
         self.writer.write(batch)
     }
 
@@ -330,18 +348,28 @@ impl<W: Write + Send> PartWriter<W> {
         for pair in facts.to_key_values() {
             self.writer.append_key_value_metadata(pair);
         }
+        self.writer.flush()?;
+        let groups = self.writer.flushed_row_groups().iter().map(|group| group.num_rows());
+        if self.presence.is_of(groups)
+            && let Some(text) = self.presence.to_text(&self.schema)
+        {
+            self.writer.append_key_value_metadata(KeyValue::new(FOOTER_SPARSE.to_owned(), text));
+        }
         self.writer.into_inner()
     }
 }
 
+/// The rows of each row group of a part but the last.
+fn group_rows(schema: &Schema) -> usize {
+    (GROUP_CELLS / schema.fields().len().max(1)).clamp(*GROUP_ROWS.start(), *GROUP_ROWS.end())
+}
+
 fn properties(schema: &Schema, many_runs: bool) -> ParquetResult<WriterProperties> {
-    let columns = schema.fields().len().max(1);
-    let rows = (GROUP_CELLS / columns).clamp(*GROUP_ROWS.start(), *GROUP_ROWS.end());
     let mut builder = WriterProperties::builder()
         .set_created_by(concat!("waycairn ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         .set_statistics_enabled(EnabledStatistics::None)
-        .set_max_row_group_row_count(Some(rows))
+        .set_max_row_group_row_count(Some(group_rows(schema)))
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_sorting_columns(Some(sorting_columns(schema)?))
         .set_write_path_in_schema(true);

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 use arrow::datatypes::{DataType, Field, Fields};
 use bytes::Bytes;
+use parquet::bloom_filter::Sbbf;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
@@ -19,8 +20,12 @@ use parquet::schema::types::{SchemaDescriptor, TypePtr};
 use waycairn_durable::open_file;
 
 use crate::part::{RunRange, retired_name};
+use crate::presence::Sparse;
 use crate::query::QueryError;
 use crate::schema::{ARTIFACT, BLOB, NAME, NONCE, PARENT, RESERVED_PREFIX, SEQ, ValueType};
+
+/// A larger bloom filter costs more than what it may spare.
+const MAX_FILTER_BYTES: u64 = 1 << 20;
 
 /// The identity of a run, as the merge orders it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,6 +143,8 @@ pub(crate) struct Part {
     pub(crate) runs: Option<Vec<RunRange>>,
     /// Where all recorded parents lie, where the footer says so.
     pub(crate) parents: Option<Vec<RunRange>>,
+    /// Which columns are not in every row group, where the footer says so.
+    pub(crate) sparse: Sparse,
     /// Whether a program of ours wrote it.
     pub(crate) ours: bool,
     /// The writer of all rows, where the footer says so.
@@ -156,6 +163,31 @@ impl Part {
 
     pub(crate) fn mark_unsorted(&self) {
         self.unsorted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether one of its row groups may hold a value of a column.
+    pub(crate) fn may_hold(&self, column: &str, group: &Group) -> bool {
+        let held = self.sparse.get(column);
+        self.schema.column(column).is_some()
+            && held.is_none_or(|groups| groups.binary_search(&group.index).is_ok())
+    }
+
+    /// Whether a row group may hold a row of one of these nonces, by its bloom filter. True where it has none, and where it
+    /// cannot be read: whoever reads the rows says why.
+    pub(crate) fn may_hold_nonce(&self, group: &Group, nonces: &[&str]) -> bool {
+        let filter = || {
+            let leaf = self.schema.column(NONCE)?.leaf;
+            let column = self.metadata.row_groups().get(group.index)?.columns().get(leaf)?;
+            let start = u64::try_from(column.bloom_filter_offset()?).ok()?;
+            let length = u64::try_from(column.bloom_filter_length()?).ok()?;
+            let inside = start.checked_add(length)? <= self.length && length <= MAX_FILTER_BYTES;
+            let bytes = self.open().ok().filter(|_| inside)?.read(start, length).ok()?;
+            let filter = Sbbf::from_bytes(&bytes).ok()?;
+            Some(nonces.iter().any(|nonce| filter.check(*nonce)))
+        };
+        // A decoder that meets bytes it did not foresee may panic.
+        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(filter));
+        told.ok().flatten().unwrap_or(true)
     }
 
     /// Opens the part, to read its bytes.

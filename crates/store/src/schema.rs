@@ -113,6 +113,10 @@ pub(crate) const FOOTER_RUNS: &str = "waycairn.runs";
 /// there are more than [`MAX_FOOTER_RUNS`], and in parts that were written before it was.
 pub(crate) const FOOTER_PARENTS: &str = "waycairn.parents";
 
+/// Footer key: every column that some row group has no value of, with the places of the row groups that have one, rising, as
+/// JSON `{"column":[place,...],...}`. Absent when there are none, and in parts that were written before it was.
+pub(crate) const FOOTER_SPARSE: &str = "waycairn.sparse";
+
 /// Most runs that a footer lists.
 pub(crate) const MAX_FOOTER_RUNS: usize = 256;
 

@@ -7,6 +7,7 @@ use waycairn_dag::Node;
 
 use crate::field::Scalar;
 use crate::query::grammar;
+use crate::schema::{ARTIFACT, CHECKPOINT, JOB};
 
 pub use crate::query::grammar::ParseError;
 
@@ -101,11 +102,14 @@ pub(crate) enum Term {
 }
 
 impl Term {
-    /// The field that a node must have a value of for this to hold, if it is such a term.
+    /// The column, a field or one of the store's own, that a node must have a value of for this to hold, if it is such a term.
     pub(crate) fn required(&self) -> Option<&str> {
         match self {
             Term::Field(FieldTerm::Missing(_)) => None,
             Term::Field(field) => Some(field.key()),
+            Term::Marker(MarkerTerm::Checkpoint) => Some(CHECKPOINT),
+            Term::Marker(MarkerTerm::Artifact | MarkerTerm::ArtifactNamed(_)) => Some(ARTIFACT),
+            Term::Marker(MarkerTerm::Job(_)) => Some(JOB),
             _ => None,
         }
     }

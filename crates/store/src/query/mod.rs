@@ -14,6 +14,7 @@ mod block;
 mod builder;
 mod children;
 mod chunk;
+mod condition;
 mod cursor;
 mod decode;
 mod engine;

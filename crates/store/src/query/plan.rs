@@ -2,8 +2,8 @@
 //! identities.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::buffer::ScalarBuffer;
@@ -210,6 +210,7 @@ impl FoldPlan {
         columns: &[&str],
     ) -> Result<FoldPlan, Fault> {
         let limits = Limits { scope: scope.clone(), from: None, until: None };
+        let nonces = scope.nonces();
         let mut parts = Vec::new();
         for (rank, part) in set.parts.iter().enumerate() {
             if !has_record_columns(part, &records)
@@ -217,8 +218,12 @@ impl FoldPlan {
             {
                 continue;
             }
-            let groups =
-                part.groups.iter().enumerate().filter(|(_, group)| group.rows > 0 && limits.allows(group));
+            let groups = part.groups.iter().enumerate().filter(|(_, group)| {
+                let filtered = nonces.as_ref().filter(|_| group.run.is_none() && part.runs.is_none());
+                group.rows > 0
+                    && limits.allows(group)
+                    && filtered.is_none_or(|nonces| part.may_hold_nonce(group, nonces))
+            });
             let groups: Vec<usize> = groups.map(|(place, _)| place).collect();
             if !groups.is_empty() {
                 let rank = u32::try_from(rank).unwrap_or(u32::MAX);
@@ -339,38 +344,81 @@ impl FoldPlan {
     }
 }
 
-/// Keeps the row groups that may have a node which has a value of a column: those that overlap, in run and positions, a row
-/// group of a part that has the column. So a key that few records have costs what those cost, whatever else the run has.
+/// Keeps the row groups that may have a node which has a value of a column: those that overlap a row group with such a value.
+/// So a key that few records have costs what those cost, whatever else the run has.
 fn keep_near(parts: &mut Vec<PlannedPart>, column: &str) {
-    let place = |group: &Group| Some((Arc::clone(group.run.as_ref()?), group.seqs?));
-    let mut near: HashMap<Arc<RunKey>, Vec<(i64, i64)>> = HashMap::new();
-    for planned in parts.iter().filter(|planned| planned.part.schema.column(column).is_some()) {
-        for group in &planned.groups {
-            // Where one is not known to be anywhere, it may be everywhere.
-            let Some((run, seqs)) = place(&planned.part.groups[*group]) else { return };
-            near.entry(run).or_default().push(seqs);
+    let mut near = Near::default();
+    for PlannedPart { part, groups, .. } in parts.iter() {
+        let groups = groups.iter().map(|group| &part.groups[*group]);
+        for group in groups.filter(|group| part.may_hold(column, group)) {
+            if !near.add(group) {
+                return;
+            }
         }
     }
-    for spans in near.values_mut() {
-        spans.sort_unstable();
-        spans.dedup_by(|next, before| {
-            let touches = next.0 <= before.1;
-            before.1 = if touches { before.1.max(next.1) } else { before.1 };
-            touches
-        });
-    }
-    let is_near = |group: &Group| {
-        let Some((run, (first, last))) = place(group) else { return true };
-        near.get(&run).is_some_and(|spans| {
-            let after = spans.partition_point(|(_, end)| *end < first);
-            spans.get(after).is_some_and(|(begin, _)| *begin <= last)
-        })
-    };
+    near.join();
     for planned in parts.iter_mut() {
         let part = Arc::clone(&planned.part);
-        planned.groups.retain(|group| is_near(&part.groups[*group]));
+        planned.groups.retain(|group| near.meets(&part.groups[*group]));
     }
     parts.retain(|planned| !planned.groups.is_empty());
+}
+
+/// The identities of some row groups.
+#[derive(Default)]
+struct Near {
+    /// Of those that have one run: the positions.
+    runs: BTreeMap<Arc<RunKey>, Vec<(i64, i64)>>,
+    /// Of the others: between which names they lie.
+    names: Vec<(Arc<str>, Arc<str>)>,
+}
+
+impl Near {
+    /// False where a group is not known to be anywhere, so that it may be everywhere.
+    fn add(&mut self, group: &Group) -> bool {
+        match (&group.run, group.seqs, &group.names) {
+            (Some(run), Some(seqs), _) => self.runs.entry(Arc::clone(run)).or_default().push(seqs),
+            (_, _, (Some(first), Some(last))) => self.names.push((Arc::clone(first), Arc::clone(last))),
+            _ => return false,
+        }
+        true
+    }
+
+    /// To be called after the last group was added.
+    fn join(&mut self) {
+        self.runs.values_mut().for_each(join);
+        join(&mut self.names);
+    }
+
+    fn meets(&self, group: &Group) -> bool {
+        let (Some(first), Some(last)) = &group.names else { return true };
+        if overlap(&self.names, first, last) {
+            return true;
+        }
+        if let (Some(run), Some((first, last))) = (&group.run, group.seqs) {
+            return self.runs.get(run).is_some_and(|spans| overlap(spans, &first, &last));
+        }
+        let from = RunKey { name: Arc::clone(first), nonce: Arc::from("") };
+        self.runs.range(Arc::new(from)..).next().is_some_and(|(run, _)| run.name <= *last)
+    }
+}
+
+/// Sorts spans, ends included, and makes one of those that touch.
+fn join<T: Ord + Clone>(spans: &mut Vec<(T, T)>) {
+    spans.sort_unstable();
+    spans.dedup_by(|next, before| {
+        let touches = next.0 <= before.1;
+        if touches && next.1 > before.1 {
+            before.1 = next.1.clone();
+        }
+        touches
+    });
+}
+
+/// Whether one of the joined spans has something in common with another one.
+fn overlap<T: Ord>(spans: &[(T, T)], first: &T, last: &T) -> bool {
+    let after = spans.partition_point(|(_, end)| end < first);
+    spans.get(after).is_some_and(|(begin, _)| begin <= last)
 }
 
 fn known(part: &Part, group: &Group) -> Known {

@@ -24,6 +24,7 @@ use futures::stream;
 use crate::listing::PartSet;
 use crate::query::Diagnostic;
 use crate::query::bits::Bits;
+use crate::query::condition::Condition;
 use crate::query::expression::Comparison;
 use crate::query::fault::Fault;
 use crate::query::merge::Merge;
@@ -67,7 +68,8 @@ pub(crate) struct Parts {
 /// What a table shows.
 #[derive(Clone, Debug)]
 enum Columns {
-    Nodes(ShownColumns),
+    /// Those of the nodes for which a condition holds.
+    Nodes(ShownColumns, Option<Arc<Condition>>),
     Records(RecordColumns),
 }
 
@@ -76,7 +78,7 @@ impl Parts {
     pub(crate) fn nodes(set: &PartSet, reports: &Reports) -> Parts {
         let shown = ShownColumns::of_nodes(&set.fields);
         let schema = shown.schema();
-        Parts { set: set.clone(), columns: Columns::Nodes(shown), schema, reports: reports.clone() }
+        Parts { set: set.clone(), columns: Columns::Nodes(shown, None), schema, reports: reports.clone() }
     }
 
     /// The table of the rows as they are.
@@ -89,18 +91,19 @@ impl Parts {
     /// The names of the columns of the identity.
     fn identity(&self) -> [&'static str; 3] {
         match self.columns {
-            Columns::Nodes(_) => ["name", "nonce", "seq"],
+            Columns::Nodes(..) => ["name", "nonce", "seq"],
             Columns::Records(_) => [NAME, NONCE, SEQ],
         }
     }
 
     fn plan_scan(
         &self,
+        session: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         limit: Option<usize>,
-        partitions: usize,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        let partitions = session.config().target_partitions();
         let all: Vec<usize> = (0..self.schema.fields().len()).collect();
         let places = projection.unwrap_or(&all);
         let schema = Arc::new(self.schema.project(places)?);
@@ -110,10 +113,12 @@ impl Parts {
         }
         let mut spec = FoldSpec::default();
         let columns = match &self.columns {
-            Columns::Nodes(shown) => {
-                let shown = shown.project(places);
+            Columns::Nodes(all, _) => {
+                let shown = all.project(places);
                 shown.need(&mut spec);
-                Columns::Nodes(shown)
+                let condition = Condition::new(session, filters, all)?.map(Arc::new);
+                condition.iter().for_each(|condition| condition.need(&mut spec));
+                Columns::Nodes(shown, condition)
             }
             Columns::Records(records) => {
                 let records = records.project(places);
@@ -121,10 +126,15 @@ impl Parts {
                 Columns::Records(records)
             }
         };
-        let plan = FoldPlan::new(&self.set, spec.clone(), scope, RecordScope::default(), partitions)
+        let required = match &columns {
+            Columns::Nodes(_, Some(condition)) => condition.required(),
+            _ => Vec::new(),
+        };
+        let records = RecordScope::default();
+        let plan = FoldPlan::requiring(&self.set, spec.clone(), scope, records, partitions, &required)
             .map_err(|fault| self.reports.fail(fault))?;
         let units = match &columns {
-            Columns::Nodes(_) => plan.ranges(),
+            Columns::Nodes(..) => plan.ranges(),
             Columns::Records(_) => plan.parts().len(),
         };
         let properties = properties(&schema, units.clamp(1, partitions.max(1)), &columns);
@@ -145,7 +155,7 @@ impl Parts {
 /// The nodes of each partition come in the order of their identities.
 fn properties(schema: &SchemaRef, partitions: usize, columns: &Columns) -> PlanProperties {
     let mut ordering: Vec<PhysicalSortExpr> = Vec::new();
-    if let Columns::Nodes(_) = columns {
+    if let Columns::Nodes(..) = columns {
         for name in ["name", "nonce", "seq"] {
             let Ok(index) = schema.index_of(name) else { break };
             let options = SortOptions { descending: false, nulls_first: false };
@@ -249,8 +259,7 @@ impl TableProvider for Parts {
         'filters: 'async_trait,
         Self: 'async_trait,
     {
-        let partitions = session.config().target_partitions();
-        let plan = self.plan_scan(projection, filters, limit, partitions);
+        let plan = self.plan_scan(session, projection, filters, limit);
         Box::pin(std::future::ready(plan))
     }
 
@@ -263,13 +272,11 @@ impl TableProvider for Parts {
             let columns = filter.column_refs();
             !columns.is_empty() && columns.iter().all(|column| identity.contains(&column.name.as_str()))
         };
-        // Inexact: what is read is narrowed, and the plan above still looks at every row.
-        let answers = filters.iter().map(|filter| {
-            if on_identity(filter) {
-                TableProviderFilterPushDown::Inexact
-            } else {
-                TableProviderFilterPushDown::Unsupported
-            }
+        let answers = filters.iter().map(|filter| match &self.columns {
+            Columns::Nodes(..) if Condition::takes(filter) => TableProviderFilterPushDown::Exact,
+            // Inexact: what is read is narrowed, and the plan above still looks at every row.
+            Columns::Records(_) if on_identity(filter) => TableProviderFilterPushDown::Inexact,
+            _ => TableProviderFilterPushDown::Unsupported,
         });
         Ok(answers.collect())
     }
@@ -306,11 +313,15 @@ impl fmt::Debug for PartsExec {
 impl DisplayAs for PartsExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, parts) = match self.columns {
-            Columns::Nodes(_) => ("FoldExec", self.plan.parts().len()),
+            Columns::Nodes(..) => ("FoldExec", self.plan.parts().len()),
             Columns::Records(_) => ("RecordsExec", self.plan.parts().len()),
         };
         let fields = self.schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>();
-        write!(f, "{what}: parts={parts}, ranges={}, columns=[{}]", self.plan.ranges(), fields.join(", "))
+        write!(f, "{what}: parts={parts}, ranges={}, columns=[{}]", self.plan.ranges(), fields.join(", "))?;
+        match &self.columns {
+            Columns::Nodes(_, Some(condition)) => write!(f, ", condition={condition}"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -346,11 +357,12 @@ impl ExecutionPlan for PartsExec {
         let limit = self.limit.unwrap_or(usize::MAX);
         let reports = self.reports.clone();
         let batches: Box<dyn Iterator<Item = Result<RecordBatch, Fault>> + Send> = match &self.columns {
-            Columns::Nodes(shown) => Box::new(NodeBatches {
+            Columns::Nodes(shown, condition) => Box::new(NodeBatches {
                 set: self.set.clone(),
                 plan: Arc::clone(&self.plan),
                 spec: Arc::clone(&self.spec),
                 shown: shown.clone(),
+                condition: condition.clone(),
                 ranges: units,
                 merge: None,
                 reports: reports.clone(),
@@ -377,9 +389,19 @@ struct NodeBatches {
     plan: Arc<FoldPlan>,
     spec: Arc<FoldSpec>,
     shown: ShownColumns,
+    condition: Option<Arc<Condition>>,
     ranges: std::ops::Range<usize>,
     merge: Option<Merge>,
     reports: Reports,
+}
+
+impl NodeBatches {
+    /// A fault, and nothing after it.
+    fn end(&mut self, fault: Fault) -> Option<Result<RecordBatch, Fault>> {
+        self.ranges = 0..0;
+        self.merge = None;
+        Some(Err(fault))
+    }
 }
 
 impl Iterator for NodeBatches {
@@ -395,15 +417,19 @@ impl Iterator for NodeBatches {
                 Ok(Some(block)) => {
                     let finished = std::collections::HashSet::new();
                     let mut folded = Folded::new(&block, &self.spec, &self.set.fields, &finished);
-                    let keep = Bits::ones(block.len());
-                    return Some(self.shown.batch(&mut folded, &self.spec, &keep, &self.reports.inexact));
+                    let inexact = &self.reports.inexact;
+                    let keep = match &self.condition {
+                        Some(condition) => condition.holds(&mut folded, &self.spec, inexact),
+                        None => Ok(Bits::ones(block.len())),
+                    };
+                    match keep {
+                        Ok(keep) if keep.count() == 0 => {}
+                        Ok(keep) => return Some(self.shown.batch(&mut folded, &self.spec, &keep, inexact)),
+                        Err(fault) => return self.end(fault),
+                    }
                 }
                 Ok(None) => self.merge = None,
-                Err(fault) => {
-                    self.ranges = 0..0;
-                    self.merge = None;
-                    return Some(Err(fault));
-                }
+                Err(fault) => return self.end(fault),
             }
         }
     }

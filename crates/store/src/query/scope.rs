@@ -115,6 +115,15 @@ impl IdentityScope {
         })
     }
 
+    /// A list of nonces that has those of all runs in scope, if there is one.
+    pub(crate) fn nonces(&self) -> Option<Vec<&str>> {
+        self.runs.iter().find_map(|condition| match condition {
+            RunCondition::Nonces(nonces) => Some(nonces.iter().map(String::as_str).collect()),
+            RunCondition::Nodes(nodes) => Some(nodes.iter().map(Node::nonce).collect()),
+            RunCondition::Names(_) | RunCondition::Project(_) => None,
+        })
+    }
+
     /// The first and the last position in scope of a run that is allowed; empty when the first is larger.
     pub(crate) fn seqs(&self, name: &str, nonce: &str) -> (i64, i64) {
         let (mut first, mut last) = (self.first_seq.unwrap_or(i64::MIN), self.last_seq.unwrap_or(i64::MAX));

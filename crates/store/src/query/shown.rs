@@ -82,6 +82,20 @@ impl ShownColumns {
         }
     }
 
+    /// Those of these names.
+    pub(crate) fn only(&self, names: &HashSet<&str>) -> ShownColumns {
+        let named = self.columns.iter().filter(|(name, _)| names.contains(name.as_str()));
+        ShownColumns { columns: named.cloned().collect() }
+    }
+
+    /// The field that the column of a name shows.
+    pub(crate) fn key(&self, name: &str) -> Option<&Arc<str>> {
+        match self.columns.iter().find(|(column, _)| column == name)? {
+            (_, Shown::Numbers(key, _) | Shown::Texts(key)) => Some(key),
+            _ => None,
+        }
+    }
+
     fn add_field(&mut self, key: &str, fields: &FieldTable) {
         let (key, side) = side(key);
         let types = fields.get(key);

@@ -200,7 +200,7 @@ fn unquoted(set: &PartSet, text: &str, error: &DataFusionError) -> Option<String
 }
 
 /// The part of an error text that says what is wrong.
-fn failed(error: DataFusionError) -> QueryError {
+pub(crate) fn failed(error: DataFusionError) -> QueryError {
     let what = error.strip_backtrace();
     QueryError::Sql { what: what.trim_end_matches('.').to_owned(), source: Box::new(error) }
 }

@@ -1,13 +1,16 @@
 //! How a question is put: several keys to sort by, strictness, what it would read, and questions as data.
 
+use waycairn_dag::Node;
+
 use super::kit::{Record, Root, Style, node, record};
 use crate::field::Scalar;
 use crate::query::{Diagnostic, Expr, Order, QueryError, SavedQuery};
 use crate::reader::ObjectReader;
 use crate::schema::{ARTIFACT, BLOB, CHECKPOINT, PARENT};
+use crate::store::{ObjectStore, StoreOptions};
 
-fn seqs(answer: Vec<waycairn_dag::Node>) -> Vec<u64> {
-    answer.iter().map(waycairn_dag::Node::seq).collect()
+fn seqs(answer: Vec<Node>) -> Vec<u64> {
+    answer.iter().map(Node::seq).collect()
 }
 
 /// Nodes 0 to 5 of two groups with a value each, of which some tie and some are missing.
@@ -152,9 +155,11 @@ fn an_explanation_says_what_is_pruned() {
         (4, 4, 4, 4, 8)
     );
     assert_eq!((all.columns, all.journals), (vec!["a".to_owned()], 0));
-    let one = reader.query().name("run-2").has("b").checkpoint().explain(&["a"]).unwrap().value;
+    let one = reader.query().name("run-2").has("b").explain(&["a"]).unwrap().value;
     assert_eq!((one.parts, one.parts_read, one.row_groups_read, one.rows_read), (4, 1, 1, 2));
-    assert_eq!(one.columns, ["b", "a", CHECKPOINT]);
+    assert_eq!(one.columns, ["b", "a"]);
+    let marked = reader.query().checkpoint().explain(&["a"]).unwrap().value;
+    assert_eq!((marked.parts_read, marked.columns), (0, vec!["a".to_owned(), CHECKPOINT.to_owned()]));
     let none = reader.query().name("run-2").seq_range(3..=7).explain(&[]).unwrap().value;
     assert_eq!(none.rows_read, 2, "the statistics of a group are a range");
     assert_eq!(reader.query().name("run-9").explain(&["a"]).unwrap().value.parts_read, 0);
@@ -249,6 +254,7 @@ fn a_key_that_few_records_have_costs_what_those_cost() {
     let rows = reader.query().expression(rare).select(&["common", "rare"]).unwrap().value;
     assert_eq!(rows.len(), 1, "process 0 wins, and the others are 0");
     assert_eq!((rows[0].node.seq(), rows[0].fields["common"].clone()), (107, Scalar::Int(107)));
+    assert_eq!(reader.query().has("rare").artifact().explain(&[]).unwrap().value.parts_read, 0);
     // Without the key there is nothing to leave out by.
     for text in ["missing rare", "rare = 1 or common = 3", "not has rare"] {
         let expr = Expr::parse(text).unwrap();
@@ -258,4 +264,62 @@ fn a_key_that_few_records_have_costs_what_those_cost() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn f06_a_key_that_few_records_of_a_large_part_have_costs_their_row_groups() {
+    let root = Root::new();
+    // Three row groups of 65,536 rows and less, as a compaction leaves them; of one run, and of many.
+    for run in ["r", "s"] {
+        let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+        let names: Vec<String> =
+            (0..50).map(|number| if run == "r" { "r".to_owned() } else { format!("s{number:02}") }).collect();
+        for place in 0..150_000_u64 {
+            let node = Node::new(&names[place as usize / 3_000], "n", place).unwrap();
+            let common = ("common", Scalar::Int(place as i64));
+            match place {
+                70_000 => store.value(&node, &[common, ("rare", Scalar::Int(1))]).unwrap(),
+                _ => store.value(&node, &[common]).unwrap(),
+            }
+        }
+        store.close().unwrap();
+    }
+    let reader = root.reader();
+    for text in ["has rare", "rare = 1", "rare = 1 and common > 5"] {
+        let expr = Expr::parse(text).unwrap();
+        let read = reader.query().expression(expr.clone()).explain(&["common"]).unwrap().value;
+        // A run that ends where a row group does is in two, of which either may hold its nodes.
+        assert_eq!((read.parts, read.row_groups, read.row_groups_read), (2, 6, 1 + 3), "{text}");
+        let nodes = reader.query().expression(expr).all().unwrap().value;
+        let found: Vec<(&str, u64)> = nodes.iter().map(|node| (node.name(), node.seq())).collect();
+        assert_eq!(found, [("r", 70_000), ("s23", 70_000)], "{text}");
+    }
+    let all = reader.query().expression(Expr::parse("missing rare").unwrap()).explain(&[]).unwrap().value;
+    assert_eq!(all.row_groups_read, 6);
+    let table = root.reader().sql("explain select common from nodes where rare is not null and name = 'r'");
+    let plan = format!("{:?}", table.unwrap().rows().collect::<Vec<_>>());
+    assert!(plan.contains("FoldExec: parts=1"), "{plan}");
+}
+
+#[test]
+fn a_nonce_among_many_runs_is_looked_for_where_the_filters_of_the_parts_let_it_be() {
+    let root = Root::new();
+    // Four parts of 300 runs, which is more than a footer lists; the names of all parts are the same.
+    let node =
+        |part: u64, run: u64| Node::new(&format!("run-{run}"), &format!("{part:04x}{run:012x}"), 0).unwrap();
+    for part in 0..4 {
+        let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+        (0..300).for_each(|run| store.value(&node(part, run), &[("x", (run as i64).into())]).unwrap());
+        store.close().unwrap();
+    }
+    let reader = root.reader();
+    let one = node(2, 120);
+    for expr in [Expr::nonce(one.nonce()), Expr::node(&one)] {
+        let read = reader.query().expression(expr.clone()).explain(&["x"]).unwrap().value;
+        assert_eq!((read.parts, read.parts_read), (4, 1), "{expr}");
+        assert_eq!(reader.query().expression(expr).all().unwrap().value, [one.clone()]);
+    }
+    assert_eq!(reader.query().name("run-120").explain(&["x"]).unwrap().value.parts_read, 4);
+    assert_eq!(reader.query().nonce("0".repeat(16).as_str()).all().unwrap().value, [node(0, 0)]);
+    assert!(reader.query().nonce("absent").all().unwrap().value.is_empty());
 }
