@@ -444,6 +444,12 @@ impl ObjectStore {
         self.artifacts.submit_and_wait(job)
     }
 
+    /// Whether it accepts records: it was not closed, and has not failed.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.queue.check_open().is_ok()
+    }
+
     /// Waits until everything accepted before, artifacts included, is durable and visible to readers.
     ///
     /// # Errors

@@ -116,10 +116,22 @@ impl<S> Job<S> {
         if !recorded && self.store.process() == 0 {
             self.store.value(&node, &[])?;
         }
+        self.pass()
+    }
+
+    /// Goes to the successor of the live node, whatever was recorded at it.
+    pub(crate) fn pass(&mut self) -> Result<Node, JobError> {
+        let prepared = self.prepared.as_mut().ok_or(JobError::NotSetUp)?;
+        let node = prepared.clock.node();
         let next = prepared.clock.tick()?;
         prepared.before = Some(node);
         self.ticks += 1;
         Ok(next)
+    }
+
+    /// Records in another store from now on.
+    pub(crate) fn use_store(&mut self, store: Arc<ObjectStore>) {
+        self.store = store;
     }
 
     /// Gives up the live node, at which nothing was recorded, and returns where the job ends instead: at the node

@@ -131,7 +131,7 @@ pub use nre::{Nre, NreModel};
 pub use optimizer::{OptimizerKind, OptimizerRule};
 pub use past::at_node;
 pub use progress::{Event, Progress};
-pub use request::{Base, SettingsLayer, Status, TrainReport, TrainRequest};
+pub use request::{Base, OnStoreError, SettingsLayer, Status, TrainReport, TrainRequest};
 pub use row_experiment::{EpochCourse, RowExperiment, RowTensors};
 pub use run::train;
 pub use sample::{SampleOptions, sample};

@@ -42,6 +42,8 @@ pub struct TrainRequest {
     pub allow_changed_data: bool,
     /// Take from a checkpoint what fits, and begin the rest anew.
     pub partial: bool,
+    /// What to do when records cannot be written.
+    pub on_store_error: OnStoreError,
     /// What else makes this command the same as an earlier one: the key of the model in a cache, which says with
     /// which code and on what it is trained. A run goes on, or is finished, only for the same key.
     pub model_key: Option<String>,
@@ -83,6 +85,7 @@ impl TrainRequest {
             max_time: None,
             allow_changed_data: false,
             partial: false,
+            on_store_error: OnStoreError::Stop,
             model_key: None,
             command_line: Vec::new(),
         }
@@ -99,6 +102,18 @@ pub enum Base {
     Branch(Node),
     /// The run of this node goes on, from its newest complete checkpoint.
     Resume(Node),
+}
+
+/// What a launch does when records cannot be written: the store failed for good, or has no room for more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnStoreError {
+    /// It stops with the error at the next tick, after a checkpoint if that still works.
+    #[default]
+    Stop,
+    /// It goes on and counts what was not recorded. The store is opened anew at each checkpoint, so records and
+    /// checkpoints go on with the disk. Only what must be there at the end, the last checkpoint and that the run ended, is
+    /// an error still.
+    Degrade,
 }
 
 /// How a launch ended.
@@ -147,6 +162,8 @@ pub struct TrainReport {
     pub updates: u64,
     /// Steps of the run that were left out, because their loss or gradient was not finite.
     pub skipped: u64,
+    /// Records of this launch that were not kept, where [`OnStoreError::Degrade`] let it go on.
+    pub unrecorded: u64,
     /// Ticks of this launch, to nodes whose step is done.
     pub ticks: u64,
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use waycairn_dag::Node;
 use waycairn_durable::{FileLock, LockError, create_dir_all, ensure_format};
-use waycairn_store::{ObjectReader, ObjectStore, StoreError, StoreOptions, check_tag};
+use waycairn_store::{ObjectReader, ObjectStore, StoreError, StoreOptions, WhenFull, check_tag};
 
 use crate::any_experiment::{AnyExperiment, Experiments};
 use crate::checkpoint::{Checkpoint, Depth, JOB_VERSION, JobFile};
@@ -23,7 +23,7 @@ use crate::memory;
 use crate::origin::Resolved;
 use crate::prepare::Preparing;
 use crate::progress::{Event, Progress};
-use crate::request::{Status, TrainReport, TrainRequest};
+use crate::request::{OnStoreError, Status, TrainReport, TrainRequest};
 use crate::restore;
 use crate::stop::Stop;
 use crate::trainer::{Tools, Trainer};
@@ -133,15 +133,16 @@ fn launch(
     let fingerprint = data.fingerprint().clone();
 
     let launch = Launch::new(new_nonce()?.as_str().to_owned(), request.command_line.clone(), threads);
-    let store = Arc::new(ObjectStore::open(
-        &request.root,
-        StoreOptions {
-            execution: Some(launch.execution.clone()),
-            tag: request.tag.clone(),
-            job: Some(format!("{}@{}", experiment.name(), experiment.version())),
-            ..StoreOptions::default()
-        },
-    )?);
+    let degrades = request.on_store_error == OnStoreError::Degrade;
+    let options = StoreOptions {
+        execution: Some(launch.execution.clone()),
+        tag: request.tag.clone(),
+        job: Some(format!("{}@{}", experiment.name(), experiment.version())),
+        when_full: if degrades { WhenFull::Drop } else { WhenFull::default() },
+        ..StoreOptions::default()
+    };
+    let open = || ObjectStore::open(&request.root, options.clone()).map(Arc::new);
+    let store = open()?;
     stop.guard(&store);
     // The lock is ours: whoever left a checkpoint without its marker is gone.
     store.remove_unmarked_checkpoints(&name, &nonce)?;
@@ -192,14 +193,16 @@ fn launch(
         deadline: request.max_time.and_then(|time| begin.checked_add(time)),
         stop,
         hold,
+        reopen: degrades.then_some(&open),
         progress,
     };
     let ended = Trainer::new(job, tools).and_then(|trainer| trainer.run(first));
     // What was recorded before an error is kept as well, so the error comes second. A launch that was told to
     // stop may be killed soon: it leaves its parts as they are.
     let closed = match &ended {
-        Ok(ended) if ended.finished => store.close(),
-        _ => store.close_uncompacted(),
+        Ok(ended) if ended.finished => ended.store.close(),
+        Ok(ended) => ended.store.close_uncompacted(),
+        Err(_) => store.close_uncompacted(),
     };
     let ended = ended?;
     closed?;
@@ -219,6 +222,7 @@ fn launch(
         node: ended.node,
         updates: ended.updates,
         skipped: ended.skipped,
+        unrecorded: ended.unrecorded,
         ticks: ended.ticks,
     })
 }
@@ -270,6 +274,7 @@ fn skipped(
         checkpoint,
         updates: 0,
         skipped: 0,
+        unrecorded: 0,
         ticks: 0,
     })
 }

@@ -84,6 +84,11 @@ impl Saver {
         Self { store, retention, running: None }
     }
 
+    /// Saves by another store from now on; the save before must be done.
+    pub(crate) fn use_store(&mut self, store: Arc<ObjectStore>) {
+        self.store = store;
+    }
+
     /// Waits for the save before, then starts this one and returns what was complete before.
     pub(crate) fn save(
         &mut self,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use waycairn_dag::Node;
 use waycairn_durable::SharedLock;
-use waycairn_store::{RecordError, Scalar};
+use waycairn_store::{ObjectStore, RecordError, Scalar, StoreError};
 
 use crate::checkpoint::{Contents, JobFile, LoaderState, ScheduleState, State};
 use crate::course::Course;
@@ -13,7 +13,7 @@ use crate::data::{AnyBatch, Data, Loader};
 use crate::error::TrainError;
 use crate::history::VALIDATION;
 use crate::identity::{BASE_FIELD, MODEL_FIELD, RunKey, SETTINGS_FIELD};
-use crate::job::Job;
+use crate::job::{Job, JobError};
 use crate::launch::peak_bytes;
 use crate::learner::{Draw, Learner};
 use crate::progress::{Event, Progress};
@@ -50,12 +50,16 @@ pub(crate) struct Tools<'a> {
     pub(crate) stop: &'a Stop,
     /// Keeps the base of a branch until the branch is recorded.
     pub(crate) hold: Option<SharedLock>,
+    /// Opens the store anew when it failed; where it is there, the loop goes on without records.
+    pub(crate) reopen: Option<&'a dyn Fn() -> Result<Arc<ObjectStore>, StoreError>>,
     pub(crate) progress: &'a mut dyn Progress,
 }
 
 /// How a loop ended, with everything durable.
 #[derive(Debug)]
 pub(crate) struct Ended {
+    /// The store that the loop ended with, which is to be closed.
+    pub(crate) store: Arc<ObjectStore>,
     /// All steps are done; otherwise it was asked to stop.
     pub(crate) finished: bool,
     pub(crate) node: Node,
@@ -64,6 +68,8 @@ pub(crate) struct Ended {
     pub(crate) updates: u64,
     /// Steps that were left out, those of earlier launches included.
     pub(crate) skipped: u64,
+    /// Records that were not kept.
+    pub(crate) unrecorded: u64,
     pub(crate) ticks: u64,
     /// The newest checkpoint of this launch.
     pub(crate) checkpoint: Option<Node>,
@@ -91,6 +97,10 @@ pub(crate) struct Trainer<'a> {
     noticed: bool,
     /// Why a record was refused; the loop stops at the next tick.
     refused: Option<RecordError>,
+    /// Records that were not kept, where the loop goes on without them.
+    unrecorded: u64,
+    /// It was said that the loop goes on without records.
+    degraded: bool,
 }
 
 /// Times and counts since the last report.
@@ -128,6 +138,8 @@ impl<'a> Trainer<'a> {
             saved: None,
             noticed: false,
             refused: None,
+            unrecorded: 0,
+            degraded: false,
             job,
             tools,
             course,
@@ -168,8 +180,10 @@ impl<'a> Trainer<'a> {
             if last || stopping || self.refused.is_some() || due(step.number, self.course.checkpoint_every) {
                 self.save(self.job.node()?)?;
             }
-            let complete = self.saver.poll();
-            self.tell_saved(complete?);
+            match self.saver.poll() {
+                Ok(complete) => self.tell_saved(complete),
+                Err(error) => self.go_on_without(error)?,
+            }
             if let Some(error) = self.refused.take() {
                 // The checkpoint above is what can still be kept.
                 let _ = self.saver.wait();
@@ -181,8 +195,55 @@ impl<'a> Trainer<'a> {
             if stopping {
                 return self.stopped();
             }
-            self.job.tick()?;
+            match self.job.tick() {
+                Err(JobError::Record(error)) if self.tools.reopen.is_some() => {
+                    self.unrecorded += 1;
+                    self.go_on_without(error)?;
+                    self.job.pass()?
+                }
+                ticked => ticked?,
+            };
         }
+    }
+
+    /// Goes on after an error of the store, where that is asked for.
+    fn go_on_without(&mut self, error: impl Into<TrainError>) -> Result<(), TrainError> {
+        let error = error.into();
+        if self.tools.reopen.is_none() {
+            return Err(error);
+        }
+        let mut why = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(next) = cause {
+            why.push_str(&format!(": {next}"));
+            cause = next.source();
+        }
+        tracing::warn!(error = %why, "records are not kept");
+        if !std::mem::replace(&mut self.degraded, true) {
+            let notice = format!(
+                "{why}; training goes on without records, and counts those that are not kept; at the next checkpoint the \
+                 store is opened anew"
+            );
+            self.tools.progress.event(&Event::Notice(&notice));
+        }
+        Ok(())
+    }
+
+    /// Opens the store anew, where that is asked for and it does not accept records any more. What its journal holds is
+    /// recovered by that.
+    fn mend(&mut self) -> Result<(), TrainError> {
+        let Some(reopen) = self.tools.reopen.filter(|_| !self.job.store().is_open()) else { return Ok(()) };
+        let lost = match self.job.store().flush() {
+            Err(StoreError::Failed { unwritten, journaled, .. }) => unwritten.saturating_sub(journaled),
+            _ => 0,
+        };
+        let store = reopen()?;
+        self.unrecorded += lost;
+        self.tools.stop.guard(&store);
+        self.saver.use_store(Arc::clone(&store));
+        self.job.use_store(store);
+        self.degraded = false;
+        Ok(())
     }
 
     /// Says what run this is, durably, before its first step: the next launch finds it by this.
@@ -380,6 +441,37 @@ impl<'a> Trainer<'a> {
 
     /// Saves the state after the last step that is done, whose node this is.
     fn save(&mut self, node: Node) -> Result<(), TrainError> {
+        self.settle()?;
+        match self.begin_save(node) {
+            Ok(()) => Ok(()),
+            Err(error) => self.go_on_without(error),
+        }
+    }
+
+    /// Waits for the save that is under way.
+    fn settle(&mut self) -> Result<(), TrainError> {
+        match self.saver.wait() {
+            Ok(saved) => {
+                self.tell_saved(saved);
+                Ok(())
+            }
+            Err(error) => self.go_on_without(error),
+        }
+    }
+
+    /// Waits for the last save; where the loop went on without it, it is done now.
+    fn settle_last(&mut self, node: &Node) -> Result<(), TrainError> {
+        self.settle()?;
+        if self.tools.reopen.is_some() && self.updates > 0 && self.saved.as_ref() != Some(node) {
+            self.begin_save(node.clone())?;
+            let saved = self.saver.wait()?;
+            self.tell_saved(saved);
+        }
+        Ok(())
+    }
+
+    fn begin_save(&mut self, node: Node) -> Result<(), TrainError> {
+        self.mend()?;
         let seq = node.seq();
         let state = self.job.state()?;
         let contents = Contents {
@@ -414,7 +506,13 @@ impl<'a> Trainer<'a> {
 
     fn record(&mut self, node: &Node, fields: &[(&str, Scalar)]) {
         if let Err(error) = self.job.store().value(node, fields) {
-            self.refused.get_or_insert(error);
+            if self.tools.reopen.is_some() {
+                self.unrecorded += 1;
+                // Without an error there, it goes on.
+                let _ = self.go_on_without(error);
+            } else {
+                self.refused.get_or_insert(error);
+            }
         }
     }
 
@@ -457,17 +555,14 @@ impl<'a> Trainer<'a> {
 
     /// The last node keeps the finish marker: there is no tick after the last step.
     fn finish(mut self) -> Result<Ended, TrainError> {
-        let last = self.saver.wait()?;
-        self.tell_saved(last);
         let node = self.job.node()?;
-        self.job.store().finish(&node)?;
+        self.settle_last(&node)?;
         self.ended(node, true)
     }
 
     fn stopped(mut self) -> Result<Ended, TrainError> {
-        let last = self.saver.wait()?;
-        self.tell_saved(last);
         let node = self.job.node()?;
+        self.settle_last(&node)?;
         self.ended(node, false)
     }
 
@@ -481,8 +576,7 @@ impl<'a> Trainer<'a> {
         } else if self.begun != Some(node.seq()) {
             self.save(node.clone())?;
         }
-        let last = self.saver.wait()?;
-        self.tell_saved(last);
+        self.settle_last(&node)?;
         self.ended(node, false)
     }
 
@@ -499,10 +593,25 @@ impl<'a> Trainer<'a> {
         self.tools.progress.event(&Event::Notice(&format!("{why}; {shorter}")));
     }
 
-    fn ended(self, node: Node, finished: bool) -> Result<Ended, TrainError> {
-        self.job.store().flush()?;
+    fn ended(mut self, node: Node, finished: bool) -> Result<Ended, TrainError> {
+        let end = |store: &ObjectStore| -> Result<u64, TrainError> {
+            if finished {
+                store.finish(&node)?;
+            }
+            Ok(store.flush()?.dropped)
+        };
+        let dropped = match end(self.job.store()) {
+            Err(error) if self.tools.reopen.is_some() => {
+                self.go_on_without(error)?;
+                self.mend()?;
+                end(self.job.store())?
+            }
+            ended => ended?,
+        };
         tracing::debug!(node = %node, updates = self.updates, ticks = self.job.ticks(), "the loop ended");
         Ok(Ended {
+            store: Arc::clone(self.job.store()),
+            unrecorded: self.unrecorded + dropped,
             finished,
             node,
             step: self.job.state()?.step,

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use waycairn_dag::Node;
 use waycairn_store::ObjectReader;
 use waycairn_train::{
-    Base, SettingsError, SettingsLayer, Status, TrainError, TrainReport, TrainRequest, recorded_experiment,
+    Base, OnStoreError, SettingsError, SettingsLayer, Status, TrainError, TrainReport, TrainRequest,
+    recorded_experiment,
 };
 
 use crate::args::NODE_HELP;
@@ -51,7 +52,8 @@ file of --settings, and --steps, --seed and --set. A setting is a path such as l
 --show-settings lists all of them, as a file that --settings reads.
 
 With --format json the last line is {{node, status: finished|stopped|skipped, steps, resumed_from, checkpoint,
-skipped}}: skipped counts the steps of the run that were left out as not finite.
+skipped, unrecorded}}: skipped counts the steps of the run that were left out as not finite, and unrecorded the records
+that --on-store-error degrade let go.
 
 {NODE_HELP}"))]
 pub(crate) struct TrainArgs {
@@ -110,6 +112,9 @@ pub(crate) struct TrainArgs {
     /// Go on although the data has changed since the checkpoint; this is recorded
     #[arg(long, help_heading = "How to run")]
     pub(super) allow_changed_data: bool,
+    /// Where records cannot be written: stop, or degrade, which goes on and counts them [default: stop]
+    #[arg(long, value_name = "POLICY", help_heading = "How to run")]
+    pub(super) on_store_error: Option<StoreErrors>,
     /// Restore what fits of a checkpoint and begin the rest anew
     #[arg(long, help_heading = "How to run")]
     pub(super) partial: bool,
@@ -129,6 +134,13 @@ pub(crate) struct TrainArgs {
         help_heading = "Output"
     )]
     pub(super) format: Shape,
+}
+
+/// What `--on-store-error` takes.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum StoreErrors {
+    Stop,
+    Degrade,
 }
 
 /// Splits `PATH=VALUE`.
@@ -169,6 +181,7 @@ impl TrainArgs {
             ("--threads", self.threads.is_some()),
             ("--max-time", self.max_time.is_some()),
             ("--allow-changed-data", self.allow_changed_data),
+            ("--on-store-error", self.on_store_error.is_some()),
             ("--partial", self.partial),
         ]);
         match (named, of_a_study, of_a_run) {
@@ -263,6 +276,10 @@ fn request(args: &TrainArgs, context: &Context) -> Result<TrainRequest, CliError
         max_time: args.max_time,
         allow_changed_data: args.allow_changed_data,
         partial: args.partial,
+        on_store_error: match args.on_store_error {
+            None | Some(StoreErrors::Stop) => OnStoreError::Stop,
+            Some(StoreErrors::Degrade) => OnStoreError::Degrade,
+        },
         command_line: context.command_line.clone(),
         ..TrainRequest::new(root)
     })
@@ -405,6 +422,7 @@ fn json(report: &TrainReport) -> Value {
         ("resumed_from".into(), maybe(&report.resumed_from)),
         ("checkpoint".into(), maybe(&report.checkpoint)),
         ("skipped".into(), Value::Count(report.skipped)),
+        ("unrecorded".into(), Value::Count(report.unrecorded)),
     ])
 }
 
@@ -422,6 +440,9 @@ fn text(report: &TrainReport, seen: &Seen, again: &str, root: &str) -> String {
     }
     if report.skipped > 0 {
         losses.push_str(&format!(", {} skipped as not finite", plural(report.skipped, "step")));
+    }
+    if report.unrecorded > 0 {
+        losses.push_str(&format!(", {} not kept", plural(report.unrecorded, "record")));
     }
     let name = positional(&report.node);
     match report.status {
@@ -475,6 +496,7 @@ mod tests {
             updates: 20,
             ticks: 19,
             skipped: 0,
+            unrecorded: 0,
         }
     }
 
@@ -485,7 +507,7 @@ mod tests {
         assert_eq!(
             line,
             format!(
-                r#"{{"node":"{node}","status":"stopped","steps":20,"resumed_from":null,"checkpoint":"{node}","skipped":0}}"#
+                r#"{{"node":"{node}","status":"stopped","steps":20,"resumed_from":null,"checkpoint":"{node}","skipped":0,"unrecorded":0}}"#
             )
         );
     }
@@ -582,7 +604,7 @@ mod tests {
         assert!(!skipped.contains("--steps"), "{skipped}");
         let without = TrainReport { checkpoint: None, ..report(Status::Skipped) };
         assert!(!text(&without, &seen, "", "").contains("--branch"));
-        let some = TrainReport { skipped: 3, ..report(Status::Finished) };
-        assert!(text(&some, &seen, "", "").contains("3 steps skipped as not finite"));
+        let some = TrainReport { skipped: 3, unrecorded: 1, ..report(Status::Finished) };
+        assert!(text(&some, &seen, "", "").contains("3 steps skipped as not finite, 1 record not kept"));
     }
 }

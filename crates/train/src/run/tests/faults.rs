@@ -1,6 +1,9 @@
 //! What a user or a disk does wrong.
 
+use waycairn_durable::fault::{Refusal, refuse};
+
 use super::*;
+use crate::OnStoreError;
 
 #[test]
 fn changed_data_is_refused_unless_allowed_and_then_recorded() {
@@ -109,4 +112,77 @@ fn a_store_that_fails_ends_the_run_with_its_cause() {
         cause = error.source();
     }
     assert!(text.contains("objects/values"), "{text}");
+}
+
+const EIO: i32 = 5;
+
+/// Trains on a disk that takes no part from the checkpoint after step `broken` on, until the event for which `mended` holds.
+fn on_a_disk_that_breaks(
+    request: &TrainRequest,
+    broken: u64,
+    mended: impl Fn(&Event<'_>) -> bool,
+) -> (Result<TrainReport, TrainError>, Vec<String>) {
+    let values = request.root.join("objects/values");
+    let (mut disk, mut notices): (Option<Refusal>, Vec<String>) = (None, Vec::new());
+    let mut progress = |event: &Event<'_>| {
+        match event {
+            Event::Saving { step, .. } if *step == broken => {
+                disk = Some(refuse("file.create", &values, EIO, u64::MAX));
+            }
+            Event::Notice(notice) => notices.push((*notice).to_owned()),
+            _ => {}
+        }
+        if mended(event) {
+            disk = None;
+        }
+    };
+    let report = train(&crate::experiments![Gpt], request, &Stop::new(), &mut progress);
+    drop(progress);
+    drop(disk);
+    (report, notices)
+}
+
+#[test]
+fn a_store_that_fails_stops_the_run_and_the_same_command_goes_on() {
+    let rig = Rig::new();
+    let request = rig.request("a", &[]);
+    let (failed, notices) = on_a_disk_that_breaks(&request, 4, |_| false);
+    let error = failed.unwrap_err();
+    assert_eq!((error.code(), notices.len()), ("store", 0), "{error:?}");
+    let report = run(&request);
+    assert_eq!(
+        (report.status, report.unrecorded, report.resumed_from.as_ref().unwrap().seq()),
+        (Status::Finished, 0, 1)
+    );
+    let whole = rig.request("b", &[]);
+    assert_eq!(final_weights(&rig.root("a"), &report), final_weights(&rig.root("b"), &run(&whole)));
+}
+
+#[test]
+fn a_run_that_may_degrade_goes_on_without_records_and_with_the_disk() {
+    let rig = Rig::new();
+    let request = TrainRequest { on_store_error: OnStoreError::Degrade, ..rig.request("a", &[]) };
+    let whole = run(&rig.request("b", &[]));
+    // The checkpoint after step 4 cannot be announced; the disk is well again when that was said.
+    let (report, notices) = on_a_disk_that_breaks(
+        &request,
+        4,
+        |event| matches!(event, Event::Notice(notice) if notice.contains("goes on")),
+    );
+    let report = report.unwrap();
+    assert_eq!((report.status, report.steps, report.updates), (Status::Finished, 6, 6));
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert_eq!(checkpoints(&rig.root("a"), &report), [1, 5], "that of the end is there");
+    assert_eq!(final_weights(&rig.root("a"), &report), final_weights(&rig.root("b"), &whole));
+    // Each node that is not there with all that the other run has there lacks a record that was counted.
+    let (kept, all) = (computed(&rig.root("a"), "run"), computed(&rig.root("b"), "run"));
+    let lacking = all.iter().filter(|(seq, fields)| kept.get(*seq) != Some(fields)).count() as u64;
+    assert!(lacking <= report.unrecorded, "{lacking} of {}", report.unrecorded);
+    assert_eq!(run(&request).status, Status::Skipped, "it ended, and that is recorded");
+    // On a disk that stays broken there is an end, and the error is that.
+    let request = TrainRequest { root: rig.root("c"), ..request };
+    let (report, notices) = on_a_disk_that_breaks(&request, 4, |_| false);
+    assert!(report.is_err() && !notices.is_empty(), "{notices:?}");
+    let report = run(&request);
+    assert_eq!((report.status, report.resumed_from.as_ref().unwrap().seq()), (Status::Finished, 1));
 }
