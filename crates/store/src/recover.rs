@@ -16,7 +16,7 @@ use crate::batch::Batch;
 use crate::error::StoreError;
 use crate::frame::{self, Segment};
 use crate::journal::{damaged_name, segments};
-use crate::part::values_folder;
+use crate::part::{new_part_name, values_folder};
 use crate::retry::RetryPolicy;
 use crate::writer::publish_table;
 
@@ -99,7 +99,7 @@ fn recover_segment(values: &Path, path: &Path, report: &mut RecoverReport) -> Re
     if let Some(launch) = &segment.launch {
         for rows in &segment.rows {
             for table in Batch::new(rows, launch).tables() {
-                publish_table(values, &table, &RetryPolicy::default())?;
+                publish_table(values, &new_part_name(), &table, &RetryPolicy::default())?;
                 report.parts += 1;
             }
         }

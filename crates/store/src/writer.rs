@@ -57,7 +57,9 @@ impl Writer {
         })?;
         let batch = Batch::new(rows, &self.launch);
         for table in batch.tables() {
-            let name = self.with_room(|| publish_table(&self.values, &table, &self.retry))?;
+            // One name for all tries: what was named and could not be synced is not named once more.
+            let name = new_part_name();
+            self.with_room(|| publish_table(&self.values, &name, &table, &self.retry))?;
             *unwritten = unwritten.saturating_sub(table.facts().rows);
             self.parts.lock().unwrap_or_else(PoisonError::into_inner).push(name);
         }
@@ -77,15 +79,15 @@ impl Writer {
     }
 }
 
-/// Publishes the rows of a table as one part, and says its name.
+/// Publishes the rows of a table as one part of this name.
 pub(crate) fn publish_table(
     values: &Path,
+    name: &str,
     table: &Table<'_>,
     policy: &RetryPolicy,
-) -> Result<String, StoreError> {
+) -> Result<(), StoreError> {
     let start = Instant::now();
-    let name = new_part_name();
-    let path = values.join(&name);
+    let path = values.join(name);
     let encoded = encode(table);
     let bytes =
         encoded.map_err(|source| StoreError::Part { operation: "encode", path: path.clone(), source })?;
@@ -97,7 +99,7 @@ pub(crate) fn publish_table(
         elapsed_ms = start.elapsed().as_millis(),
         "part published"
     );
-    Ok(name)
+    Ok(())
 }
 
 /// Makes the bytes of a part durable under a hidden name and then visible by one rename.

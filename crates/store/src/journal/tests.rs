@@ -13,9 +13,13 @@ use crate::field::Scalar;
 use crate::part::values_folder;
 use crate::store::{ObjectStore, StoreOptions};
 use crate::testkit;
-use crate::{Freshness, recover};
+use crate::{Freshness, RecordError, WhenFull, recover};
 
 const EIO: i32 = 5;
+const EACCES: i32 = 13;
+const EDQUOT: i32 = 122;
+const ETIMEDOUT: i32 = 110;
+const ESTALE: i32 = 116;
 const ENOSPC: i32 = 28;
 
 fn node(seq: u64) -> Node {
@@ -269,7 +273,9 @@ fn store_2_a_full_disk_makes_records_wait_and_loses_none() {
     let store =
         ObjectStore::open_with(root.path(), StoreOptions { batch_rows: 2, ..quick() }, retry).unwrap();
     let mut total = 0;
-    for (full, errno) in [("file.write", ENOSPC), ("file.create", 122), ("file.sync", ENOSPC)] {
+    let steps =
+        [("file.write", ENOSPC), ("file.create", EDQUOT), ("file.sync", ENOSPC), ("folder.sync", ENOSPC)];
+    for (full, errno) in steps {
         let disk = refuse(full, &values_folder(root.path()), errno, u64::MAX);
         for seq in 0..5 {
             record(&store, seq);
@@ -283,6 +289,7 @@ fn store_2_a_full_disk_makes_records_wait_and_loses_none() {
         assert_eq!(store.flush().unwrap().records, total, "{full}");
     }
     assert_eq!(store.close().unwrap().dropped, 0);
+    assert_eq!(twice(&store), 0);
 }
 
 #[test]
@@ -298,4 +305,130 @@ fn store_2_a_close_does_not_wait_for_ever_and_the_journal_keeps_what_it_can() {
     assert!(matches!(store.close(), Err(StoreError::Failed { .. })), "at every close");
     drop(disk);
     assert_eq!(recover(root.path()).unwrap().records, 1);
+}
+
+/// How many records are there twice.
+fn twice(store: &ObjectStore) -> usize {
+    let text = "select _x_write from records group by _x_writer, _x_write having count(*) > 1";
+    store.reader().sql(text).unwrap().num_rows()
+}
+
+/// Waits of a hundredth of those of a user.
+fn impatient() -> crate::retry::RetryPolicy {
+    let mut policy = crate::retry::RetryPolicy::default();
+    for wait in policy.claim.iter_mut().chain(&mut policy.transient).chain([&mut policy.full]) {
+        *wait /= 100;
+    }
+    policy
+}
+
+#[test]
+fn store_2_a_part_that_may_not_be_made_for_a_while_is_made_then() {
+    let root = TempDir::new().unwrap();
+    let values = values_folder(root.path());
+    let store = ObjectStore::open_with(root.path(), quick(), impatient()).unwrap();
+    record(&store, 0);
+    // From here on the journal makes no file, so all that is refused is the claim of the part.
+    until(|| store.queue().unjournaled() == 0);
+    let refused = refuse("file.create", &values, EACCES, 3);
+    store.flush().unwrap();
+    drop(refused);
+    assert_eq!(seen(&store, Freshness::Published), [0]);
+    record(&store, 1);
+    until(|| store.queue().unjournaled() == 0);
+    let refused = refuse("file.create", &values, EACCES, u64::MAX);
+    let error = store.flush().unwrap_err();
+    assert!(matches!(error, StoreError::Failed { unwritten: 1, journaled: 1, .. }), "{error:?}");
+    let cause = std::error::Error::source(&error).unwrap();
+    assert!(cause.to_string().contains(&values.display().to_string()), "it names the place: {cause}");
+    assert!(!store.is_open());
+    drop(refused);
+    assert_eq!(recover(root.path()).unwrap().records, 1);
+}
+
+#[test]
+fn store_2_a_disk_that_is_broken_to_the_end_fails_the_store_and_keeps_the_journal() {
+    for (step, errno) in
+        [("file.write", EIO), ("rename", ESTALE), ("file.sync", ETIMEDOUT), ("folder.sync", EIO)]
+    {
+        let root = TempDir::new().unwrap();
+        let store = ObjectStore::open_with(root.path(), quick(), impatient()).unwrap();
+        record(&store, 0);
+        store.flush().unwrap();
+        record(&store, 1);
+        until(|| store.queue().unjournaled() == 0);
+        // Three tries more are made, and the third of them is the last.
+        let short = refuse(step, &values_folder(root.path()), errno, 3);
+        store.flush().unwrap();
+        drop(short);
+        record(&store, 2);
+        until(|| store.queue().unjournaled() == 0);
+        let broken = refuse(step, &values_folder(root.path()), errno, u64::MAX);
+        let error = store.flush().unwrap_err();
+        assert!(matches!(error, StoreError::Failed { unwritten: 1, journaled: 1, .. }), "{step}: {error:?}");
+        assert!(matches!(store.close(), Err(StoreError::Failed { .. })), "{step}");
+        drop(broken);
+        recover(root.path()).unwrap();
+        let reader = store.reader();
+        assert_eq!(reader.query().all().unwrap().value.len(), 3, "{step}");
+        // Where the name could not be synced the part is there all the same, and the journal is kept.
+        let expected = if step == "folder.sync" { 1 } else { 0 };
+        assert_eq!(twice(&store), expected, "{step}");
+    }
+}
+
+#[test]
+fn store_9_a_journal_that_is_synced_survives_a_power_loss_with_its_name() {
+    let root = TempDir::new().unwrap();
+    let values = values_folder(root.path());
+    let options = StoreOptions { journal: JournalPolicy::Interval(Duration::from_secs(3_600)), ..quick() };
+    for sync in [true, false] {
+        let store =
+            ObjectStore::open(root.path(), StoreOptions { journal_sync: sync, ..options.clone() }).unwrap();
+        let steps = |seq| {
+            record(&store, seq);
+            let (written, steps) = waycairn_durable::fault::record(|| store.journal().write(store.queue()));
+            written.unwrap();
+            let below = |step: &waycairn_durable::fault::Step| {
+                step.path.as_ref().is_some_and(|at| at.starts_with(&values))
+            };
+            steps.into_iter().filter(below).map(|step| step.name).collect::<Vec<_>>()
+        };
+        let first = steps(0);
+        let place = |name| first.iter().rposition(|step| *step == name);
+        assert_eq!(place("file.sync") > place("file.append"), sync, "{first:?}");
+        assert_eq!(place("folder.sync") > place("rename"), sync, "{first:?}");
+        let next = steps(1);
+        assert_eq!(next.first(), Some(&"file.append"), "{next:?}");
+        assert_eq!(next.contains(&"file.sync"), sync, "{next:?}");
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn store_2_on_a_full_disk_a_full_queue_drops_and_counts_or_waits_as_long_as_it_may() {
+    for when_full in [WhenFull::Drop, WhenFull::Block(Duration::from_millis(30))] {
+        let root = TempDir::new().unwrap();
+        let options = StoreOptions { batch_rows: 2, queue_rows: 4, when_full, ..quick() };
+        let store = ObjectStore::open_with(root.path(), options, impatient()).unwrap();
+        let disk = refuse("file.write", &values_folder(root.path()), ENOSPC, u64::MAX);
+        let (mut accepted, mut refused) = (0, 0);
+        for seq in 0..12 {
+            match store.value(&node(seq), &[("a", Scalar::Int(1))]) {
+                Ok(()) => accepted += 1,
+                Err(RecordError::Full { waited, records }) => {
+                    assert_eq!((waited, records), (Duration::from_millis(30), 4));
+                    refused += 1;
+                }
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        drop(disk);
+        let report = store.close().unwrap();
+        // A batch, of all that waited, may be under way beside the four that wait.
+        let kept = report.records;
+        assert!((4..=8).contains(&kept), "{when_full:?}: {kept}");
+        let lost = if when_full == WhenFull::Drop { report.dropped } else { refused };
+        assert_eq!((kept + lost, accepted + refused), (12, 12), "{when_full:?}");
+    }
 }
