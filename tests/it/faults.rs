@@ -351,3 +351,43 @@ fn a_launch_whose_clock_jumps_at_every_reading_equals_another() {
     }
     completed(&study, "out", "collected");
 }
+
+#[test]
+fn records_keep_their_order_whatever_the_clock_says() {
+    let study = Study::new();
+    let clock = clock(&study);
+    let line = |seq: u64, fields: &str| {
+        format!(r#"{{"name":"r","nonce":"94ab","seq":{seq},"fields":{{{fields}}}}}"#)
+    };
+    let record = |words: &str, lines: &[String]| {
+        study.write("lines", &lines.join("\n"));
+        let run = study.run(&format!("{clock} {words} waycairn record --root out < lines"));
+        assert_eq!(run.status, Some(0), "{run}");
+    };
+    // Within a launch the later one wins, by a clock that goes a year back at every other reading.
+    let lines: Vec<String> = (0..40).map(|value| line(0, &format!(r#""x":{value}"#))).collect();
+    record(&format!("CLOCK_JUMPS={YEAR}"), &lines);
+    let answer = |words: &str| study.run(&format!("waycairn query {words} --root out --format csv")).out;
+    let sql = |text: &str| study.run(&format!("waycairn sql '{text}' --root out --format csv")).out;
+    assert_eq!(
+        answer("'seq = 0' --keys x").lines().last().and_then(|row| row.rsplit(',').next()),
+        Some("39")
+    );
+    assert_eq!(
+        sql("select count(distinct _x_write), min(x), max(x) from records").lines().last(),
+        Some("40,0,39")
+    );
+    // Between launches the clock decides which of two values of one field shows; nothing is lost by it, and no
+    // compaction changes it.
+    record(&format!("CLOCK_SHIFT={}", 2 * YEAR), &[line(1, r#""x":1,"a":1"#)]);
+    record(&format!("CLOCK_SHIFT={}", -2 * YEAR), &[line(1, r#""x":2,"b":2"#), line(2, r#""x":3"#)]);
+    let before = answer("--keys x,a,b");
+    let of = |rows: &str, seq: &str| rows.lines().find(|row| row.contains(seq)).map(str::to_owned);
+    assert!(of(&before, ",1,").is_some_and(|row| row.ends_with(",1,1,2")), "{before}");
+    assert_eq!(sql("select count(*) from records").lines().last(), Some("43"));
+    let compacted = study.run("waycairn compact --root out");
+    assert_eq!(compacted.status, Some(0), "{compacted}");
+    assert_eq!(answer("--keys x,a,b"), before);
+    let latest = study.run("waycairn query --sort written --keys x --limit 1 --root out --format csv");
+    assert!(latest.out.ends_with(",3\n"), "{latest}");
+}

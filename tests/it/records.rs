@@ -3,7 +3,9 @@
 use std::{
     collections::BTreeSet,
     fs,
+    io::{Read as _, Write as _},
     path::{Path, PathBuf},
+    process::{Child, Stdio},
     sync::Barrier,
     time::Duration,
 };
@@ -162,6 +164,11 @@ fn f06_a_key_in_26_rows_of_a_large_run_reads_what_holds_it() {
     let read = reader.query().has("rare").explain(&["rare"]).expect("a plan").value;
     assert!(read.rows_read <= 140_100, "{read:?}");
     assert!(read.columns == ["rare"], "{read:?}");
+    // In one large part the row groups tell the same.
+    compact_root(folder.path()).expect("compacted");
+    let read = reader.query().has("rare").explain(&["rare"]).expect("a plan").value;
+    assert!(read.parts < 3 && read.rows_read <= 150_000, "{read:?}");
+    assert_eq!(reader.query().has("rare").count().expect("a count").value, 13);
 }
 
 #[test]
@@ -271,6 +278,47 @@ fn f11_fifty_writers_that_close_together_all_close() {
         .filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".journal")))
         .collect();
     assert_eq!(left, Vec::<PathBuf>::new());
+}
+
+#[test]
+fn f11_fifty_processes_that_close_together_all_close() {
+    let root = waycairn_tests::Root::new(crate::program());
+    let mut children: Vec<Child> = (0..50)
+        .map(|process| {
+            let mut command = root.command(["record"]);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn().expect("a process");
+            let input = child.stdin.as_mut().expect("its input");
+            for seq in 0..20 {
+                let line = format!(
+                    r#"{{"name":"r","nonce":"{NONCE}","seq":{seq},"process":{process},"fields":{{"only/{process}":{seq}}}}}"#
+                );
+                writeln!(input, "{line}").expect("it reads");
+            }
+            writeln!(input, r#"{{"flush":true}}"#).expect("it reads");
+            child
+        })
+        .collect();
+    // All of them have published, and live; their inputs end at the same moment.
+    for child in &mut children {
+        let mut answer = [0; 14];
+        child.stdout.as_mut().expect("its output").read_exact(&mut answer).expect("an answer");
+        assert_eq!(answer, *br#"{"durable":20}"#);
+    }
+    children.iter_mut().for_each(|child| drop(child.stdin.take()));
+    for child in children {
+        let ended = child.wait_with_output().expect("its end");
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success() && !told.to_lowercase().contains("warn"), "{told}");
+    }
+    let reader = ObjectReader::open(&root.path()).expect("a reader");
+    let row = reader.query().node(&node("r", 13)).select_all().expect("rows").value.remove(0);
+    assert_eq!(row.fields.len(), 50, "every process is in every node");
+    let left =
+        fs::read_dir(values(&root.path())).expect("the values").map(|entry| entry.expect("an entry").path());
+    let left: Vec<PathBuf> =
+        left.filter(|path| hidden(path) && !path.display().to_string().contains("/.old-")).collect();
+    assert_eq!(left, Vec::<PathBuf>::new(), "no journal, and no sign of a writer");
 }
 
 #[test]
