@@ -118,8 +118,8 @@ pub use journal::JournalPolicy;
 pub use listing::Freshness;
 pub use ndarray::{NdArray, NdArrayError};
 pub use query::{
-    Answer, Comparison, Diagnostic, Explanation, Expr, FieldFilter, NodeRow, Order, ParseError, Query,
-    QueryError, SavedQuery, SortKey,
+    Answer, BatchStream, Comparison, Diagnostic, Explanation, Expr, FieldFilter, NodeRow, Order, ParseError,
+    Query, QueryError, SavedQuery, SortKey,
 };
 pub use queue::{MAX_BATCH_ROWS, WhenFull};
 pub use reader::{KeyInfo, ObjectReader};

@@ -300,6 +300,11 @@ impl ObjectReader {
         Ok(Table { schema, batches, diagnostics: answer.diagnostics })
     }
 
+    /// Whether damaged parts are left out.
+    pub(crate) fn skips_damage(&self) -> bool {
+        self.places.on_damage == OnDamage::Skip
+    }
+
     /// Answers a question from one listing; see [`attempt`].
     pub(crate) fn ask<T>(
         &self,

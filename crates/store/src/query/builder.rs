@@ -11,6 +11,7 @@ use crate::field::Scalar;
 use crate::query::expression::{Comparison, Expr};
 use crate::query::request::{Explanation, Request, Selection};
 use crate::query::sort::{Order, SortKey};
+use crate::query::stream::BatchStream;
 use crate::query::{Diagnostic, QueryError};
 use crate::reader::ObjectReader;
 
@@ -300,6 +301,35 @@ impl Query {
         let answer = self.reader.ask(|set, diagnostics| request.table(set, selection, diagnostics))?;
         let (schema, batches) = answer.value;
         Ok(Table { schema, batches, diagnostics: answer.diagnostics })
+    }
+
+    /// The nodes as [`batches`](Query::batches) gives them, one batch after the other, so that an answer may be larger than
+    /// memory. An answer that is sorted by anything but the identity is made whole first.
+    ///
+    /// ```
+    /// use waycairn_store::ObjectReader;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let root = tempfile::tempdir()?;
+    /// let reader = ObjectReader::open(root.path())?;
+    /// let mut rows = 0;
+    /// for batch in reader.query().name("shakespeare").stream(&["train/loss"])? {
+    ///     rows += batch?.num_rows();
+    /// }
+    /// assert_eq!(rows, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`all`](Query::all); what goes wrong later is an error of the stream, and its last item.
+    ///
+    /// # Concurrency
+    /// Each batch is folded on the thread that asks for it. What is recorded meanwhile may be in the batches that are still to
+    /// come.
+    pub fn stream(&mut self, keys: &[&str]) -> Result<BatchStream, QueryError> {
+        let request = mem::take(&mut self.request);
+        BatchStream::new(self.reader.clone(), request, keys)
     }
 
     fn rows(&mut self, selection: Selection<'_>) -> Result<Answer<Vec<NodeRow>>, QueryError> {

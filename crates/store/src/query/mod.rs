@@ -38,6 +38,7 @@ mod slots;
 mod sort;
 mod spec;
 mod sql;
+mod stream;
 pub(crate) mod tables;
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,7 @@ pub use expression::{Comparison, Expr, ParseError};
 pub use request::Explanation;
 pub use saved::SavedQuery;
 pub use sort::{Order, SortKey};
+pub use stream::BatchStream;
 
 pub(crate) use block::Block;
 pub(crate) use children::children;

@@ -165,6 +165,8 @@ pub(crate) struct FoldPlan {
     pub(crate) records: Arc<RecordScope>,
     scope: IdentityScope,
     parts: Vec<PlannedPart>,
+    /// No node before this one is wanted.
+    first: Option<Key>,
     layouts: HashMap<(usize, Known), Arc<Layout>>,
     identities: HashMap<(usize, Known), Arc<Layout>>,
     /// Between the ranges, rising.
@@ -238,6 +240,7 @@ impl FoldPlan {
             records: Arc::new(records),
             scope,
             parts,
+            first: None,
             layouts: HashMap::new(),
             identities: HashMap::new(),
             cuts: Vec::new(),
@@ -301,6 +304,19 @@ impl FoldPlan {
         }
     }
 
+    /// Leaves out all nodes up to this one.
+    pub(crate) fn begin_after(&mut self, last: &Key) {
+        let first = match last.seq.checked_add(1) {
+            Some(seq) => Key { run: Arc::clone(&last.run), seq },
+            // The first nonce that comes after it.
+            None => {
+                let nonce = Arc::from(format!("{}\0", last.run.nonce));
+                Key { run: Arc::new(RunKey { name: Arc::clone(&last.run.name), nonce }), seq: i64::MIN }
+            }
+        };
+        self.first = Some(first);
+    }
+
     /// The parts that are read.
     pub(crate) fn parts(&self) -> &[PlannedPart] {
         &self.parts
@@ -320,7 +336,11 @@ impl FoldPlan {
     pub(crate) fn range(&self, index: usize) -> Range {
         let limits = Limits {
             scope: self.scope.clone(),
-            from: index.checked_sub(1).and_then(|before| self.cuts.get(before)).cloned(),
+            from: index
+                .checked_sub(1)
+                .and_then(|before| self.cuts.get(before))
+                .max(self.first.as_ref())
+                .cloned(),
             until: self.cuts.get(index).cloned(),
         };
         let mut parts = Vec::new();

@@ -85,10 +85,10 @@ pub(crate) enum Selection<'a> {
 }
 
 /// A request with its columns found in one listing.
-struct Bound {
-    spec: FoldSpec,
-    plan: Arc<FoldPlan>,
-    predicate: Predicate,
+pub(crate) struct Bound {
+    pub(crate) spec: FoldSpec,
+    pub(crate) plan: Arc<FoldPlan>,
+    pub(crate) predicate: Predicate,
     finished: HashSet<RunKey>,
     given: Given,
     /// What the answer is sorted by, first key first; nothing when it has the order of the identities.
@@ -288,8 +288,13 @@ impl Request {
         Ok((Arc::clone(&schema), rearrange(&schema, &batches, &places)?))
     }
 
+    /// Whether the answer has the order of the identities.
+    pub(crate) fn is_in_order(&self) -> bool {
+        !self.latest && self.sort.is_empty()
+    }
+
     /// Finds the columns of a request. `None` is an answer without rows.
-    fn bind(
+    pub(crate) fn bind(
         &self,
         set: &PartSet,
         selection: Selection<'_>,
@@ -457,7 +462,7 @@ impl Bound {
         self.sort.iter().map(|(_, order)| *order).collect()
     }
 
-    fn folded<'a>(&'a self, block: &'a Block, set: &'a PartSet) -> Folded<'a> {
+    pub(crate) fn folded<'a>(&'a self, block: &'a Block, set: &'a PartSet) -> Folded<'a> {
         Folded::new(block, &self.spec, &set.fields, &self.finished)
     }
 

@@ -13,3 +13,4 @@ mod promises;
 mod runs;
 mod scope;
 mod sql;
+mod stream;
