@@ -477,3 +477,23 @@ fn a_journal_that_cannot_be_read_keeps_nobody_from_an_answer() {
         .collect();
     assert_eq!(kinds, [json!("foreign_segment"), json!("foreign_segment")]);
 }
+
+#[test]
+fn a_journal_that_cannot_be_recovered_is_told_once_by_a_program() {
+    let root = of_six_writers();
+    let values = root.path().join("objects/values");
+    for name in [".journal-strange-0", ".journal-stranger-0"] {
+        std::fs::write(values.join(name), b"something else").expect("a file");
+    }
+    let mut session = Session::new(&root);
+    // Each tag and each process has a store of its own, and each of those looks for journals.
+    for process in 0..3 {
+        session.say(&json!({"name": "new", "nonce": "94ab", "seq": process, "process": process, "tag": "t"}));
+    }
+    let (status, said) = session.end();
+    assert_eq!(status, Some(0), "{said}");
+    for name in [".journal-strange-0", ".journal-stranger-0"] {
+        let told = said.lines().filter(|line| line.contains(name)).collect::<Vec<_>>();
+        assert!(matches!(told[..], [line] if line.contains("no segment of a journal")), "{said}");
+    }
+}

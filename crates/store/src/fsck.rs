@@ -27,7 +27,7 @@ use crate::query::{
     Fault, FoldPlan, FoldSpec, IdentityScope, QueryError, RecordScope, Threads, fold_ranges, tables,
 };
 use crate::reader::ObjectReader;
-use crate::recover::{read_segment, recover};
+use crate::recover::{read_segment, recover_each};
 use crate::view::{Files, files};
 
 /// How long a file may be without its record.
@@ -153,10 +153,8 @@ pub fn fsck_repair(root: &Path, plan: &str) -> Result<Vec<Problem>, StoreError> 
     let repairs: Vec<Problem> =
         report.problems.into_iter().filter(|problem| problem.repair.is_some()).collect();
     if repairs.iter().any(|problem| problem.repair == Some(Repair::Recover)) {
-        // What it cannot read is told by the check, and keeps nobody from the other repairs.
-        if let Err(error) = recover(root) {
-            tracing::warn!(%error, "not all that dead writers left could be recovered");
-        }
+        // What cannot be recovered is in the log, and keeps nobody from the other repairs.
+        recover_each(root)?;
     }
     for problem in &repairs {
         let Some(path) = problem.path.as_ref().map(|path| root.join(path)) else { continue };

@@ -11,11 +11,11 @@
 //! A thread of its own writes it, so a batch that takes long to publish keeps nothing out of the journal. A segment is
 //! owned as [`OwnedFile`] says, so nobody takes it from a writer that lives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use waycairn_durable::{HEARTBEAT, OwnedFile, fault};
@@ -90,6 +90,15 @@ pub(crate) fn segments(values: &Path) -> io::Result<Vec<PathBuf>> {
     }
     paths.sort_unstable();
     Ok(paths)
+}
+
+/// Whether the log has not told yet that a segment cannot be read. Whoever asks tells it: once in a process is enough.
+pub(crate) fn is_news(segment: &Path) -> bool {
+    static TOLD: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+    // The same folder under two names is told once.
+    let folder = segment.parent().and_then(|folder| folder.canonicalize().ok());
+    let path = folder.zip(segment.file_name()).map(|(folder, name)| folder.join(name));
+    TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(path.unwrap_or_else(|| segment.to_owned()))
 }
 
 /// Whether a file of the values folder is a segment that was kept because it is damaged.

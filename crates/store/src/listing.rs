@@ -20,7 +20,7 @@ use waycairn_durable::open_file;
 
 use crate::batch::Batch;
 use crate::footer::{Footer, FooterFault, footer_of, read_footers};
-use crate::journal::segments;
+use crate::journal::{is_news, segments};
 use crate::part::is_part_name;
 use crate::published::{Part, PartSchema};
 use crate::query::QueryError;
@@ -120,9 +120,6 @@ struct Folder {
     last: Option<PartSet>,
 }
 
-/// The segments that the log has named: each once.
-static UNREAD: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
-
 static FOLDERS: LazyLock<Mutex<HashMap<PathBuf, Arc<Mutex<Folder>>>>> = LazyLock::new(Mutex::default);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -196,7 +193,7 @@ fn live(path: &Path, folder: &Mutex<Folder>) -> Result<Vec<Arc<Part>>, QueryErro
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             // Somebody else's, that we may not or cannot read: it is no reason to answer nothing.
             Err(error) => {
-                if UNREAD.lock().unwrap_or_else(PoisonError::into_inner).insert(file.clone()) {
+                if is_news(&file) {
                     tracing::warn!(segment = %file.display(), %error, "a journal cannot be read; what is in it is left out");
                 }
                 continue;

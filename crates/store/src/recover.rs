@@ -15,7 +15,7 @@ use waycairn_durable::{OwnedFile, fault, open_file};
 use crate::batch::Batch;
 use crate::error::StoreError;
 use crate::frame::{self, Segment};
-use crate::journal::{damaged_name, segments};
+use crate::journal::{damaged_name, is_news, segments};
 use crate::part::{new_part_name, values_folder};
 use crate::retry::RetryPolicy;
 use crate::writer::publish_table;
@@ -50,13 +50,26 @@ pub struct RecoverReport {
 /// # Durability
 /// On return what was recovered survives a loss of power.
 pub fn recover(root: &Path) -> Result<RecoverReport, StoreError> {
+    let (report, failed) = recover_each(root)?;
+    failed.map_or(Ok(report), Err)
+}
+
+/// Recovers what can be, and says what kept the first segment of the others from it. The log has named each of those, once
+/// in a process.
+///
+/// # Errors
+/// [`StoreError::Io`] when the folder cannot be listed.
+pub(crate) fn recover_each(root: &Path) -> Result<(RecoverReport, Option<StoreError>), StoreError> {
     let values = values_folder(root);
     let mut report = RecoverReport::default();
     let mut failed = None;
     let failed_to_list = |source| StoreError::Io { operation: "list", path: values.clone(), source };
     for path in segments(&values).map_err(failed_to_list)? {
         if let Err(error) = recover_segment(&values, &path, &mut report) {
-            tracing::warn!(segment = %path.display(), error = %error, "a segment could not be recovered");
+            if is_news(&path) {
+                let cause = std::error::Error::source(&error).map(tracing::field::display);
+                tracing::warn!(segment = %path.display(), %error, cause, "a segment could not be recovered");
+            }
             failed = failed.or(Some(error));
         }
     }
@@ -68,7 +81,7 @@ pub fn recover(root: &Path) -> Result<RecoverReport, StoreError> {
             "recovered what dead writers had queued"
         );
     }
-    failed.map_or(Ok(report), Err)
+    Ok((report, failed))
 }
 
 /// Reads a segment; `None` when it is gone.

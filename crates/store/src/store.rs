@@ -21,7 +21,7 @@ use crate::journal::{Journal, JournalPolicy};
 use crate::part::values_folder;
 use crate::queue::{Limits, MAX_BATCH_ROWS, Origin, Queue, WhenFull};
 use crate::record::{Artifacts, Attachment, Job};
-use crate::recover::recover;
+use crate::recover::recover_each;
 use crate::retry::RetryPolicy;
 use crate::row::Marks;
 use crate::writer::{OwnParts, Writer};
@@ -149,8 +149,8 @@ impl ObjectStore {
         durable::create_dir_all(&values)?;
         durable::create_dir_all(&blobs_folder(root))?;
         // What it finds stays where it cannot be published now: it is tried again by whoever opens the root next.
-        if let Err(error) = recover(root) {
-            tracing::warn!(error = %error, "the journal of a dead writer could not be recovered");
+        if let Err(error) = recover_each(root) {
+            tracing::warn!(%error, "the journals of dead writers could not be looked for");
         }
         let StoreOptions {
             process,
