@@ -8,13 +8,15 @@
 //! | it ended | then |
 //! | --- | --- |
 //! | before the replacement was renamed | a temporary file, which no reader takes for a part |
-//! | before all sources were hidden | rows that are there twice: the fold does not see it |
+//! | before all sources were hidden | rows that are there twice: the fold does not see it, and the next `compact_root` hides the rest |
 //! | before old sources were deleted | hidden files, which the next compaction deletes |
+//!
+//! What a replacement takes the place of stands in its footer, so who finds both can hide the rest.
 //!
 //! A reader that listed a source and finds it gone opens the hidden name; one that is reading it goes on.
 //! Rows are never folded and never dropped: the replacement holds exactly the rows of its sources.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -29,7 +31,9 @@ use waycairn_durable::{self as durable, Durability, StagedFile, fault, open_file
 
 use crate::error::StoreError;
 use crate::merge::Merge;
-use crate::part::{PartFacts, PartWriter, is_retired_name, new_part_name, part_schema, retired_name};
+use crate::part::{
+    PartFacts, PartWriter, is_retired_name, new_part_name, part_schema, read_all, retired_name,
+};
 use crate::schema::{RESERVED_PREFIX, ValueType};
 
 /// How long the sources of a compaction stay readable.
@@ -40,6 +44,9 @@ pub(crate) const TEMPORARY_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Most rows of a merged part.
 const MAX_MERGED_ROWS: u64 = 1 << 22;
+
+/// Most sources of a merged part, whose footer names them.
+const MAX_SOURCES: usize = 1024;
 
 /// Most sources that a merge reads at one moment: its memory is that many decoded batches.
 const MAX_OPEN: usize = 16;
@@ -66,6 +73,15 @@ pub struct CompactReport {
     pub errors: Vec<Arc<StoreError>>,
 }
 
+impl CompactReport {
+    /// Tells the log what could not be done.
+    pub(crate) fn warn(&self) {
+        for error in &self.errors {
+            tracing::warn!(%error, "compaction is incomplete; nothing is lost");
+        }
+    }
+}
+
 /// A part that may be merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
@@ -73,6 +89,26 @@ pub(crate) struct Source {
     pub(crate) facts: PartFacts,
     /// All columns and their types; parts that have the same share the list.
     pub(crate) columns: Arc<Vec<(String, ValueType)>>,
+}
+
+impl Source {
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.path.file_name()?.to_str()
+    }
+
+    /// Reads it to its last byte.
+    ///
+    /// # Errors
+    /// [`StoreError::Part`] when it does not hold the rows that its footer tells of.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let what = match read_all(&self.path) {
+            Ok(rows) if rows == self.facts.rows => return Ok(()),
+            Ok(rows) => format!("its footer tells of {} rows, and it has {rows}", self.facts.rows),
+            Err(what) => what,
+        };
+        let source = ParquetError::General(what);
+        Err(StoreError::Part { operation: "read", path: self.path.clone(), source })
+    }
 }
 
 /// Merges what `names` list, as far as it can be merged and within a limit of time, and deletes what earlier compactions left.
@@ -116,15 +152,13 @@ pub(crate) fn clean_up(values: &Path, report: &mut CompactReport) {
         Ok(reaped) => report.deleted += reaped.len() as u64,
         Err(error) => report.errors.push(Arc::new(error.into())),
     }
-    for error in &report.errors {
-        tracing::warn!(error = %error, "compaction is incomplete; nothing is lost");
-    }
+    report.warn();
 }
 
 /// Divides sources into groups that can each become one part; sources that stay alone are left out.
 ///
 /// In a group every field has one type, at most [`MAX_OPEN`] sources overlap at any identity, and there are
-/// at most [`MAX_MERGED_ROWS`] rows. A group is sorted by the first identity of its sources.
+/// at most [`MAX_SOURCES`] of them and [`MAX_MERGED_ROWS`] rows. A group is sorted by the first identity of its sources.
 pub(crate) fn plan(mut sources: Vec<Source>) -> Vec<Vec<Source>> {
     sources.sort_by(|a, b| (&a.facts.first, a.facts.writes).cmp(&(&b.facts.first, b.facts.writes)));
     let mut groups: Vec<Group> = Vec::new();
@@ -160,6 +194,7 @@ impl Group {
             self.types.get(name).is_none_or(|ours| ours == value_type)
         };
         overlapping < MAX_OPEN
+            && self.sources.len() < MAX_SOURCES
             && self.rows + source.facts.rows <= MAX_MERGED_ROWS
             && (known || source.columns.iter().all(agrees))
     }
@@ -210,6 +245,8 @@ pub(crate) fn merge(values: &Path, group: &[Source], until: Option<Instant>) -> 
     let mut all = group.iter().map(|source| source.facts.clone());
     let Some(mut facts) = all.next() else { return Err(StoreError::Late) };
     all.for_each(|other| facts.merge(&other));
+    facts.replaces = group.iter().filter_map(Source::name).map(str::to_owned).collect();
+    facts.rest_of = None;
     let mut types: Vec<(&str, ValueType)> = group
         .iter()
         .flat_map(|source| source.columns.iter().map(|(name, of)| (name.as_str(), *of)))
@@ -243,14 +280,68 @@ pub(crate) fn merge(values: &Path, group: &[Source], until: Option<Instant>) -> 
     Ok(path)
 }
 
-/// Hides the sources of a published replacement.
-pub(crate) fn retire(group: &[Source], report: &mut CompactReport) {
+/// Hides the sources of a published replacement; says whether that could be done with all of them.
+pub(crate) fn retire<'a>(group: impl IntoIterator<Item = &'a Source>, report: &mut CompactReport) -> bool {
     fault::point("store.compact.retire");
+    let mut all = true;
     for source in group {
         match hide(&source.path) {
             Ok(()) => report.sources += 1,
+            Err(error) => {
+                all = false;
+                report.errors.push(Arc::new(error));
+            }
+        }
+    }
+    all
+}
+
+/// A part that holds all rows of others that are there beside it.
+pub(crate) struct Doubled<'a> {
+    whole: &'a Source,
+    parts: Vec<&'a Source>,
+}
+
+/// Finds what is there twice, since a compaction or a removal died between what it published and what it was to hide: the
+/// sources of a replacement, and the rest of a part that a run was to be removed from, of which the removal makes another.
+pub(crate) fn doubled(parts: &[Source]) -> Vec<Doubled<'_>> {
+    let names: HashMap<&str, &Source> = parts.iter().filter_map(|part| Some((part.name()?, part))).collect();
+    let named = |name: &String| names.get(name.as_str()).copied();
+    let replacements = parts.iter().map(|whole| {
+        let parts = whole.facts.replaces.iter().filter_map(named).collect();
+        Doubled { whole, parts }
+    });
+    let rests = parts.iter().filter_map(|rest| {
+        let whole = rest.facts.rest_of.as_ref().and_then(named)?;
+        Some(Doubled { whole, parts: vec![rest] })
+    });
+    replacements.chain(rests).filter(|doubled| !doubled.parts.is_empty()).collect()
+}
+
+/// The parts that nothing is twice of: merged, others would no longer say of what they were made.
+pub(crate) fn single(parts: &[Source], doubled: &[Doubled<'_>]) -> Vec<Source> {
+    let out: HashSet<&Path> = doubled
+        .iter()
+        .flat_map(|doubled| doubled.parts.iter().chain([&doubled.whole]))
+        .map(|part| part.path.as_path())
+        .collect();
+    parts.iter().filter(|part| !out.contains(part.path.as_path())).cloned().collect()
+}
+
+/// Hides what is there twice. The part that holds its rows is read to its last byte first, and stays; names of parts are never
+/// used twice, so it was made of what it names.
+pub(crate) fn finish(doubled: &[Doubled<'_>], report: &mut CompactReport) {
+    let stay: HashSet<&Path> = doubled.iter().map(|doubled| doubled.whole.path.as_path()).collect();
+    let mut gone = BTreeMap::new();
+    for Doubled { whole, parts } in doubled {
+        match whole.check() {
+            Ok(()) => gone.extend(parts.iter().map(|part| (part.path.as_path(), *part))),
             Err(error) => report.errors.push(Arc::new(error)),
         }
+    }
+    gone.retain(|path, _| !stay.contains(path));
+    if !gone.is_empty() {
+        retire(gone.into_values(), report);
     }
 }
 

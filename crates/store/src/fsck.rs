@@ -6,22 +6,20 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::Serialize;
 use waycairn_dag::{Lineage, Node};
-use waycairn_durable::{self as durable, Digest, OwnedFile, is_temporary, open_file, read_format, time};
+use waycairn_durable::{self as durable, Digest, OwnedFile, is_temporary, read_format, time};
 
 use crate::blob::{blobs_folder, nodes_in};
 use crate::compact::{RETIRED_GRACE, TEMPORARY_AGE};
 use crate::error::StoreError;
 use crate::journal::{is_damaged_segment_name, is_segment_name, is_writer_name};
 use crate::listing::{Freshness, PartSet, list};
-use crate::part::{NEWER_ADVICE, is_retired_name, values_folder};
+use crate::part::{NEWER_ADVICE, is_retired_name, read_all, values_folder};
 use crate::published::Part;
 use crate::query::{
     Fault, FoldPlan, FoldSpec, IdentityScope, QueryError, RecordScope, Threads, fold_ranges, tables,
@@ -209,10 +207,8 @@ impl Check {
         for part in set.parts.iter() {
             self.report.parts += 1;
             let path = values.join(&*part.name);
-            let read = catch_unwind(AssertUnwindSafe(|| read_all(&part.path)))
-                .unwrap_or_else(|_| Err("its data cannot be decoded".to_owned()));
             // What decodes may still be no identity, or no value: the fold says so.
-            let folded = read.and_then(|rows| folds(&set, part).map(|()| rows));
+            let folded = read_all(&part.path).and_then(|rows| folds(&set, part).map(|()| rows));
             match folded {
                 Ok(rows) => self.report.rows += rows,
                 Err(what) => {
@@ -349,22 +345,6 @@ impl Check {
             self.found(ProblemKind::Cycle, None, cycle.first(), &what, None);
         }
         Ok(())
-    }
-}
-
-/// Decodes a part, and says how many rows it has.
-fn read_all(path: &Path) -> Result<u64, String> {
-    let file = open_file(path).map_err(|error| error.to_string())?;
-    let text = |error: parquet::errors::ParquetError| error.to_string();
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(text)?;
-    let promised = builder.metadata().file_metadata().num_rows();
-    let mut rows = 0;
-    for batch in builder.build().map_err(text)? {
-        rows += batch.map_err(|error| error.to_string())?.num_rows() as u64;
-    }
-    match u64::try_from(promised) {
-        Ok(promised) if promised == rows => Ok(rows),
-        _ => Err(format!("its footer promises {promised} rows, and it has {rows}")),
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::ffi::OsStr;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::{ParquetError, Result as ParquetResult};
@@ -17,12 +19,13 @@ use parquet::schema::types::ColumnPath;
 use thiserror::Error;
 use uuid::Uuid;
 use waycairn_dag::Node;
-use waycairn_durable::FormatVersion;
+use waycairn_durable::{FormatVersion, open_file};
 
 use crate::presence::{Presence, Sparse, sparse};
 use crate::schema::{
-    BLOB, FOOTER_FIRST, FOOTER_FORMAT, FOOTER_LAST, FOOTER_PARENTS, FOOTER_ROWS, FOOTER_RUNS, FOOTER_SPARSE,
-    FOOTER_WRITER, FOOTER_WRITES, IDENTITY, MAX_FOOTER_RUNS, NONCE, PARENT, RESERVED, SORT_ORDER, ValueType,
+    BLOB, FOOTER_FIRST, FOOTER_FORMAT, FOOTER_LAST, FOOTER_PARENTS, FOOTER_REPLACES, FOOTER_REST_OF,
+    FOOTER_ROWS, FOOTER_RUNS, FOOTER_SPARSE, FOOTER_WRITER, FOOTER_WRITES, IDENTITY, MAX_FOOTER_RUNS, NONCE,
+    PARENT, RESERVED, SORT_ORDER, ValueType,
 };
 
 /// A part is `part-<uuid>.parquet`; every other name in `objects/values` is no part.
@@ -68,6 +71,28 @@ pub(crate) fn is_retired_name(name: &OsStr) -> bool {
         .is_some_and(|part| is_part_name(OsStr::new(part)))
 }
 
+/// Decodes a part to its last byte, and says how many rows it has. What is wrong with it is said in words.
+pub(crate) fn read_all(path: &Path) -> Result<u64, String> {
+    // A decoder that meets bytes it did not foresee may panic; that is damage, not a defect of the caller.
+    catch_unwind(AssertUnwindSafe(|| decode_all(path)))
+        .unwrap_or_else(|_| Err("its data cannot be decoded".to_owned()))
+}
+
+fn decode_all(path: &Path) -> Result<u64, String> {
+    let file = open_file(path).map_err(|error| error.to_string())?;
+    let text = |error: ParquetError| error.to_string();
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(text)?;
+    let promised = builder.metadata().file_metadata().num_rows();
+    let mut rows = 0;
+    for batch in builder.build().map_err(text)? {
+        rows += batch.map_err(|error| error.to_string())?.num_rows() as u64;
+    }
+    match u64::try_from(promised) {
+        Ok(promised) if promised == rows => Ok(rows),
+        _ => Err(format!("its footer promises {promised} rows, and it has {rows}")),
+    }
+}
+
 /// A run that has rows in a part, and the positions between which they lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunRange {
@@ -111,6 +136,10 @@ pub(crate) struct PartFacts {
     /// The runs that recorded parents are of, and between which of their positions those lie, sorted; `None` when it is not
     /// known or there are more than [`MAX_FOOTER_RUNS`].
     pub(crate) parents: Option<Vec<RunRange>>,
+    /// The names of the parts that a compaction made it of: it holds all of their rows.
+    pub(crate) replaces: Vec<String>,
+    /// The name of the part that a removal made it of, which holds its rows and those of the run.
+    pub(crate) rest_of: Option<String>,
 }
 
 /// What to do about a part of a newer program, which is nothing else than well.
@@ -157,10 +186,12 @@ impl PartFacts {
             last = node;
         }
         let (first, last, writer) = (first.clone(), last.clone(), Some(writer.to_owned()));
-        Some(PartFacts { rows: count, first, last, writes, writer, runs, parents: parents.ranges() })
+        let parents = parents.ranges();
+        let (replaces, rest_of) = (Vec::new(), None);
+        Some(PartFacts { rows: count, first, last, writes, writer, runs, parents, replaces, rest_of })
     }
 
-    /// Adds the rows of another part.
+    /// Adds the rows of another part. Of what this one was made stays as it is.
     pub(crate) fn merge(&mut self, other: &PartFacts) {
         if self.writer != other.writer {
             self.writer = None;
@@ -198,6 +229,10 @@ impl PartFacts {
                 pairs.push((key, serde_json::json!(runs.collect::<Vec<_>>()).to_string()));
             }
         }
+        if !self.replaces.is_empty() {
+            pairs.push((FOOTER_REPLACES, serde_json::json!(self.replaces).to_string()));
+        }
+        pairs.extend(self.rest_of.clone().map(|part| (FOOTER_REST_OF, part)));
         pairs.into_iter().map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect()
     }
 
@@ -234,6 +269,9 @@ impl PartFacts {
         };
         let json =
             |key| find(key).and_then(|text| serde_json::from_str(text).ok()).ok_or_else(|| damaged(key));
+        let replaces = find(FOOTER_REPLACES).map_or(Ok(Vec::new()), |text| {
+            serde_json::from_str(text).map_err(|_| damaged(FOOTER_REPLACES))
+        })?;
         let ranges = |key| -> Result<Option<Vec<RunRange>>, FactsError> {
             let Some(text) = find(key) else { return Ok(None) };
             let runs: Vec<(String, String, u64, u64)> =
@@ -249,6 +287,8 @@ impl PartFacts {
             writer: find(FOOTER_WRITER).map(str::to_owned),
             runs: ranges(FOOTER_RUNS)?,
             parents: ranges(FOOTER_PARENTS)?,
+            replaces,
+            rest_of: find(FOOTER_REST_OF).map(str::to_owned),
         }))
     }
 }
@@ -449,7 +489,9 @@ mod tests {
     #[test]
     fn store_3_facts_come_back_from_the_footer() {
         let name = "a \"quoted\" \u{4e2d}";
-        let facts = facts(&[(name, 3, 10), (name, 3, 9), ("b", 0, 11), ("b", 7, 12)]);
+        let mut facts = facts(&[(name, 3, 10), (name, 3, 9), ("b", 0, 11), ("b", 7, 12)]);
+        facts.replaces = vec![new_part_name(), new_part_name()];
+        facts.rest_of = Some(new_part_name());
         let back = PartFacts::from_key_values(Some(&facts.to_key_values())).unwrap().unwrap();
         assert_eq!(back, facts);
         assert_eq!((back.rows, back.writes, back.last.seq()), (4, (9, 12), 7));

@@ -9,8 +9,9 @@
 //! | the record of the first step goes, in the last of the parts | no record; its folders belong to nobody |
 //! | the folders of its nodes get hidden names, those are synced, and then the bytes go | nothing |
 //!
-//! Whoever removes it again begins at the first step and completes it. A reader that listed a part before finds it under its
-//! hidden name, as after a compaction, and a later compaction deletes it after the same grace.
+//! Whoever removes it again begins at the first step and completes it. A part that was published anew names the one that it was
+//! made of: where both are there the new one is hidden first, since the other has all of its rows. A reader that listed a part
+//! before finds it under its hidden name, as after a compaction, and a later compaction deletes it after the same grace.
 
 use std::collections::HashSet;
 use std::fs;
@@ -28,7 +29,7 @@ use waycairn_dag::Node;
 use waycairn_durable::{self as durable, Durability, OwnedFile, Size, StagedFile, fault, is_temporary};
 
 use crate::blob::{blobs_folder, nodes_in};
-use crate::compact::{Source, hide, open};
+use crate::compact::{CompactReport, Source, hide, open};
 use crate::error::StoreError;
 use crate::journal::segments;
 use crate::listing::{Freshness, MAX_LISTINGS, PartSet, list};
@@ -44,7 +45,7 @@ use crate::recover::read_segment;
 use crate::row::Marks;
 use crate::schema::{CHECKPOINT, FINISHED, NAME, NONCE, RESERVED_PREFIX, SEQ, ValueType, WRITE};
 use crate::store::ObjectStore;
-use crate::tiers::lock;
+use crate::tiers::{finish_root, lock};
 
 /// What there is of a run, and goes with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -142,6 +143,10 @@ impl ObjectStore {
         if let Some(part) = found.foreign.first() {
             return Err(StoreError::Foreign { part: part.clone(), run: run.name().to_owned() });
         }
+        // What is there twice would be written anew twice, and nobody would know any more.
+        let mut finished = CompactReport::default();
+        finish_root(&values_folder(self.root()), &mut finished)?;
+        finished.warn();
         self.take_back(run)?;
         self.remove_rows(run)?;
         self.remove_folders(run)?;
@@ -369,8 +374,10 @@ impl Rest {
         }
         Ok((removed > 0).then(|| {
             let is_it = |range: &RunRange| range.name == run.name() && range.nonce == run.nonce();
-            if let Some(runs) = rest.facts.as_mut().and_then(|facts| facts.runs.as_mut()) {
-                runs.retain(|range| !is_it(range));
+            if let Some(facts) = &mut rest.facts {
+                facts.runs.iter_mut().for_each(|runs| runs.retain(|range| !is_it(range)));
+                facts.replaces.clear();
+                facts.rest_of = source.name().map(str::to_owned);
             }
             rest
         }))

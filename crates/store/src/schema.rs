@@ -117,6 +117,13 @@ pub(crate) const FOOTER_PARENTS: &str = "waycairn.parents";
 /// JSON `{"column":[place,...],...}`. Absent when there are none, and in parts that were written before it was.
 pub(crate) const FOOTER_SPARSE: &str = "waycairn.sparse";
 
+/// Footer key: the names of the parts that a compaction made it of, as JSON `["part-<uuid>.parquet",...]`. Absent in a
+/// part that replaces none, and in those that were written before it was.
+pub(crate) const FOOTER_REPLACES: &str = "waycairn.replaces";
+
+/// Footer key: the name of the part that a removal of a run made it of. Absent in every other part.
+pub(crate) const FOOTER_REST_OF: &str = "waycairn.rest_of";
+
 /// Most runs that a footer lists.
 pub(crate) const MAX_FOOTER_RUNS: usize = 256;
 

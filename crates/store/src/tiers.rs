@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use waycairn_durable::{FileLock, LockError, read_format};
 
-use crate::compact::{CompactReport, Source, clean_up, merge, open, plan, retire};
+use crate::compact::{CompactReport, Source, clean_up, doubled, finish, merge, open, plan, retire, single};
 use crate::error::StoreError;
 use crate::journal::{lives, sweep_writers};
 use crate::listing::{Freshness, list};
@@ -66,7 +66,7 @@ pub fn plan_compaction(root: &Path) -> Result<CompactPlan, StoreError> {
     read_format(root)?;
     let found = Found::in_root(&values_folder(root), &mut CompactReport::default())?;
     let Found { parts, live, foreign, sources } = found;
-    let tiers = tiers(sources);
+    let tiers = tiers(single(&sources, &doubled(&sources)));
     let groups = tiers.groups.iter().map(|group| CompactGroup {
         parts: group.len() as u64,
         rows: group.iter().map(|source| source.facts.rows).sum(),
@@ -95,7 +95,7 @@ pub fn compact_root(root: &Path) -> Result<CompactReport, StoreError> {
         return Ok(report);
     }
     let _lock = lock(&values)?;
-    let mut sources = Found::in_root(&values, &mut report)?.sources;
+    let mut sources = finish_root(&values, &mut report)?;
     loop {
         let Tiers { groups, rest } = tiers(sources);
         sources = rest;
@@ -108,8 +108,10 @@ pub fn compact_root(root: &Path) -> Result<CompactReport, StoreError> {
                     merged += 1;
                     report.parts += 1;
                     report.rows += group.iter().map(|source| source.facts.rows).sum::<u64>();
-                    retire(&group, &mut report);
-                    sources.extend(new);
+                    // Merged again it would no longer say whose place it took.
+                    if retire(&group, &mut report) {
+                        sources.extend(new);
+                    }
                 }
                 // A source that was hidden meanwhile, by a removal: what replaced it is there.
                 Err(error) => report.errors.push(Arc::new(error)),
@@ -125,6 +127,18 @@ pub fn compact_root(root: &Path) -> Result<CompactReport, StoreError> {
     }
     clean_up(&values, &mut report);
     Ok(report)
+}
+
+/// Hides what compactions and removals that died left twice, and returns the parts that may be merged. For the holder of the
+/// lock.
+///
+/// # Errors
+/// [`StoreError::Query`] when the parts cannot be listed. What fails of single parts is in the report.
+pub(crate) fn finish_root(values: &Path, report: &mut CompactReport) -> Result<Vec<Source>, StoreError> {
+    let sources = Found::in_root(values, report)?.sources;
+    let doubled = doubled(&sources);
+    finish(&doubled, report);
+    Ok(single(&sources, &doubled))
 }
 
 /// Takes the lock of those that change the parts of others; `None` on a file system without locks.

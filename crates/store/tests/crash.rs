@@ -74,12 +74,44 @@ fn work(root: &Path, attempt: usize) {
     recover(root).unwrap();
 }
 
-/// Runs the work in a child process; says whether it came to its end.
-fn run(root: &Path, attempt: usize, abort: u64) -> bool {
+/// Writers that are gone, each with one part of two runs, and some that a compaction has hidden already.
+fn writers(root: &Path) {
+    for writer in 0..6 {
+        // Nothing of them is in a journal: what is recovered may be there twice.
+        let journal = JournalPolicy::Interval(Duration::from_secs(3_600));
+        let store = ObjectStore::open(root, StoreOptions { journal, ..StoreOptions::default() }).unwrap();
+        for run in ["kept", "removed"] {
+            record(&store, run, writer);
+        }
+        store.flush().unwrap();
+        record(&store, "kept", writer + 10);
+        store.close().unwrap();
+    }
+}
+
+/// Rows of the writers.
+const ROWS: u64 = 18;
+
+/// What may end anywhere.
+fn act(root: &Path, what: &str) {
+    match what {
+        "compact" => drop(compact_root(root).unwrap()),
+        "remove" => {
+            let store = ObjectStore::open(root, StoreOptions::default()).unwrap();
+            store.remove_run(&node("removed", 0)).unwrap();
+            store.close().unwrap();
+        }
+        "close" => writers(root),
+        what => work(root, what.parse().unwrap()),
+    }
+}
+
+/// Does something in a child process; says whether it came to its end.
+fn run(root: &Path, what: &str, abort: u64) -> bool {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--ignored", "--quiet"])
         .env("STORE_CRASH_ROOT", root)
-        .env("STORE_CRASH_ATTEMPT", attempt.to_string())
+        .env("STORE_CRASH_WORK", what)
         .env("WAYCAIRN_FAULT_ABORT", abort.to_string())
         .output()
         .unwrap();
@@ -90,11 +122,10 @@ fn run(root: &Path, attempt: usize, abort: u64) -> bool {
 }
 
 #[test]
-#[ignore = "the work of the other test, in a process that may abort"]
+#[ignore = "the work of the other tests, in a process that may abort"]
 fn child() {
     if let Some(root) = std::env::var_os("STORE_CRASH_ROOT") {
-        let attempt = std::env::var("STORE_CRASH_ATTEMPT").unwrap().parse().unwrap();
-        work(&PathBuf::from(root), attempt);
+        act(&PathBuf::from(root), &std::env::var("STORE_CRASH_WORK").unwrap());
     }
 }
 
@@ -155,7 +186,7 @@ fn store_3_a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
         assert!(number < 3_000, "it never comes to its end");
         let root = folder.path().join(number.to_string()).join("root");
         fs::create_dir_all(root.parent().unwrap()).unwrap();
-        let ended = run(&root, 0, number);
+        let ended = run(&root, "0", number);
         check(&root, number);
         // The next process goes on over what is left, and then all is well.
         work(&root, 1);
@@ -170,4 +201,76 @@ fn store_3_a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
         points = number;
     }
     assert!(points > 100, "{points} points");
+}
+
+/// All that is recorded, in the order of the nodes.
+fn answer(root: &Path) -> Vec<(Node, Scalar)> {
+    let rows = ObjectReader::open(root).unwrap().query().select_all().unwrap().value;
+    rows.into_iter().map(|row| (row.node.clone(), row.fields["a"].clone())).collect()
+}
+
+/// Ends a process at every point of something in turn, and does it again.
+fn at_each_point(what: &str, check: impl Fn(&Path, u64)) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 1_u64.. {
+        assert!(number < 1_000, "it never comes to its end");
+        let root = folder.path().join(number.to_string());
+        fs::create_dir(&root).unwrap();
+        if what != "close" {
+            writers(&root);
+        }
+        let ended = run(&root, what, number);
+        check(&root, number);
+        fs::remove_dir_all(&root).unwrap();
+        if ended {
+            return number;
+        }
+    }
+    0
+}
+
+#[test]
+fn store_3_after_a_compaction_that_died_the_next_one_leaves_no_row_twice() {
+    let points = at_each_point("compact", |root, at| {
+        let before = answer(root);
+        assert_eq!(before.len() as u64, ROWS, "at {at}");
+        let report = compact_root(root).unwrap();
+        assert!(report.errors.is_empty(), "at {at}: {report:?}");
+        let found = fsck(root).unwrap();
+        assert_eq!((found.rows, answer(root) == before), (ROWS, true), "at {at}: {found:?}");
+    });
+    assert!(points > 20, "{points} points");
+}
+
+#[test]
+fn store_3_after_a_close_that_died_a_compaction_leaves_no_row_twice() {
+    at_each_point("close", |root, at| {
+        let before = if root.join("objects/values").exists() { answer(root) } else { Vec::new() };
+        // Both runs at the first positions, and then `kept` alone: every node has one record.
+        compact_root(root).unwrap();
+        let found = fsck(root).unwrap();
+        assert_eq!(found.rows, before.len() as u64, "at {at}: {found:?}");
+        assert!(before.is_empty() || answer(root) == before, "at {at}");
+    });
+}
+
+#[test]
+fn store_8_after_a_removal_that_died_the_next_one_leaves_no_row_twice() {
+    let points = at_each_point("remove", |root, at| {
+        let kept = |root: &Path| -> Vec<_> {
+            answer(root).into_iter().filter(|(node, _)| node.name() == "kept").collect()
+        };
+        let before = kept(root);
+        assert_eq!(before.len() as u64, ROWS - 6, "at {at}");
+        // A compaction between the two takes nothing away that a removal is to take.
+        if at % 2 == 0 {
+            let report = compact_root(root).unwrap();
+            assert!(report.errors.is_empty(), "at {at}: {report:?}");
+            assert!(kept(root) == before, "at {at}");
+        }
+        act(root, "remove");
+        let found = fsck(root).unwrap();
+        assert_eq!((found.rows, answer(root) == before), (ROWS - 6, true), "at {at}: {found:?}");
+    });
+    assert!(points > 20, "{points} points");
 }

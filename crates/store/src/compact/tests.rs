@@ -54,6 +54,9 @@ fn a_group_is_bounded_in_rows_and_in_sources_that_overlap() {
     assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [MAX_OPEN, 4]);
     let groups = plan((0..500).map(|i| source(i * 2, i * 2 + 1, 2, &list)).collect());
     assert_eq!(groups.len(), 1, "parts in a row do not overlap");
+    let many = MAX_SOURCES as u64 + 2;
+    let groups = plan((0..many).map(|i| source(i, i, 1, &list)).collect());
+    assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [MAX_SOURCES, 2], "a footer names them all");
 }
 
 /// A store with one part for each list of positions; it is not closed.

@@ -187,3 +187,38 @@ fn store_3_a_close_that_would_take_too_long_leaves_its_parts() {
     assert_eq!(testkit::strays(root.path()).iter().filter(|name| name.starts_with(".tmp")).count(), 0);
     assert_eq!(store.close().unwrap().compaction.sources, 3);
 }
+
+/// A replacement that was published beside its sources takes their place only as long as it holds what its footer says.
+#[test]
+fn store_3_what_is_there_twice_goes_when_its_replacement_is_whole() {
+    let root = TempDir::new().unwrap();
+    writers(&root, 0..5, 20);
+    let (before, rows) = (answer(&root), records(&root));
+    let values = values_folder(root.path());
+    let sources = finish_root(&values, &mut CompactReport::default()).unwrap();
+    let replacement = merge(&values, &plan(sources)[0], None).unwrap();
+    assert_eq!(records(&root).len(), 2 * rows.len());
+    let plan = plan_compaction(root.path()).unwrap();
+    assert_eq!((plan.parts, plan.groups.len()), (6, 0), "none of them is to be merged");
+
+    // A page that cannot be decoded, under a footer that can be read.
+    let whole = std::fs::read(&replacement).unwrap();
+    let mut damaged = whole.clone();
+    damaged[4..200].fill(0xff);
+    testkit::put(&replacement, &damaged);
+    let report = compact_root(root.path()).unwrap();
+    assert_eq!((report.sources, report.parts, report.errors.len()), (0, 0, 1), "{report:?}");
+    assert_eq!(testkit::parts(root.path()).len(), 6, "nothing is hidden");
+
+    testkit::put(&replacement, &whole);
+    let report = compact_root(root.path()).unwrap();
+    assert_eq!((report.sources, report.parts, report.errors.len()), (5, 0, 0), "{report:?}");
+    assert_eq!(
+        (testkit::parts(root.path()), answer(&root), records(&root)),
+        (vec![replacement], before, rows)
+    );
+    // What has the name of no source stays.
+    writers(&root, 5..6, 20);
+    assert_eq!(compact_root(root.path()).unwrap().sources, 0);
+    assert_eq!(testkit::parts(root.path()).len(), 2);
+}
