@@ -14,6 +14,7 @@
 //! What a replacement takes the place of stands in its footer, so who finds both can hide the rest.
 //!
 //! A reader that listed a source and finds it gone opens the hidden name; one that is reading it goes on.
+//! A part that is a symbolic link is left as it is: whoever made it wants the rows where they are.
 //! Rows are never folded and never dropped: the replacement holds exactly the rows of its sources.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -119,7 +120,11 @@ pub(crate) fn compact(values: &Path, names: &[String], limit: Duration) -> Compa
         let mut sources = Vec::new();
         let mut lists = HashSet::new();
         for name in names {
-            match open(&values.join(name), &mut lists) {
+            let path = values.join(name);
+            if path.is_symlink() {
+                continue;
+            }
+            match open(&path, &mut lists) {
                 Ok(source) => sources.extend(source),
                 Err(error) => report.errors.push(Arc::new(error)),
             }
@@ -348,9 +353,12 @@ pub(crate) fn finish(doubled: &[Doubled<'_>], report: &mut CompactReport) {
 pub(crate) fn hide(path: &Path) -> Result<(), StoreError> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
     // The grace counts from now, not from when the part was written. Without the touch, which some file
-    // systems refuse, a reader may find the source deleted early; it then lists the folder again.
+    // systems refuse, a reader may find the source deleted early; it then lists the folder again. What a link leads to is
+    // somebody else's, its time too.
     let now = time::to_system(time::now_nanos());
-    if let Err(error) = open_file(path).and_then(|file| file.set_modified(now)) {
+    if !path.is_symlink()
+        && let Err(error) = open_file(path).and_then(|file| file.set_modified(now))
+    {
         tracing::debug!(part = name, error = %error, "the time of a compacted part cannot be set");
     }
     durable::rename(path, &path.with_file_name(retired_name(name)))?;

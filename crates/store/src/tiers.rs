@@ -42,7 +42,7 @@ pub struct CompactPlan {
     pub groups: Vec<CompactGroup>,
     /// Parts of writers that live, which are theirs.
     pub live: u64,
-    /// Parts of other programs, which are never touched.
+    /// Parts of other programs, and symbolic links to parts, which are never touched.
     pub foreign: u64,
 }
 
@@ -172,7 +172,7 @@ impl Found {
         let mut lists = HashSet::new();
         let mut living: HashMap<Arc<str>, bool> = HashMap::new();
         for part in set.parts.iter() {
-            if !part.ours {
+            if !part.ours || part.path.is_symlink() {
                 found.foreign += 1;
                 continue;
             }

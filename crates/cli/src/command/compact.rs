@@ -26,7 +26,8 @@ readers: what is replaced is kept under a hidden name for ten minutes, and delet
 moment it loses nothing, and the next one goes on.
 
 With --format json: {sources, parts, rows, deleted, errors: [text]}; with --dry-run: {parts, groups: [{parts, rows, bytes}], live,
-foreign}. A group becomes one file; `live` are files of writers that are running, `foreign` those of other programs.")]
+foreign}. A group becomes one file; `live` are files of writers that are running, `foreign` those of other programs, and
+links.")]
 pub(crate) struct CompactArgs {
     /// Only say what would be merged
     #[arg(long)]
@@ -92,7 +93,7 @@ fn others(plan: &CompactPlan) -> String {
         lines.push(format!("{} of writers that are running", plan.live));
     }
     if plan.foreign > 0 {
-        lines.push(format!("{} of other programs", plan.foreign));
+        lines.push(format!("{} of other programs, or links", plan.foreign));
     }
     lines.join("; ") + "\n"
 }

@@ -184,3 +184,44 @@ fn store_8_rows_in_the_part_of_another_program_refuse_the_removal() {
     store.close().unwrap();
     assert_eq!((nodes(), reader.query().name("a").count().unwrap().value), (before - 30, 31));
 }
+
+/// A part that somebody has moved to another disk, with a link in its place.
+#[cfg(unix)]
+#[test]
+fn store_3_what_a_linked_part_leads_to_is_never_changed() {
+    let root = root();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let target = |path: &Path| elsewhere.path().join(path.file_name().unwrap());
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    let moved = testkit::parts(root.path());
+    for part in &moved {
+        fs::copy(part, target(part)).unwrap();
+        fs::File::open(target(part)).unwrap().set_modified(old).unwrap();
+        fs::remove_file(part).unwrap();
+        std::os::unix::fs::symlink(target(part), part).unwrap();
+    }
+    let bytes: Vec<Vec<u8>> = moved.iter().map(|part| fs::read(target(part)).unwrap()).collect();
+    let untouched = || {
+        moved.iter().zip(&bytes).all(|(part, bytes)| {
+            fs::read(target(part)).unwrap() == *bytes
+                && fs::metadata(target(part)).unwrap().modified().unwrap() == old
+        })
+    };
+    let rows = testkit::rows(root.path()).len() as u64;
+
+    let plan = crate::tiers::plan_compaction(root.path()).unwrap();
+    assert_eq!((plan.foreign, plan.groups.len()), (moved.len() as u64, 0));
+    assert_eq!(crate::tiers::compact_root(root.path()).unwrap().sources, 0);
+    assert!(moved.iter().all(|part| part.is_symlink()) && untouched());
+
+    let a = node("a", 0);
+    let before = others(&root, &a);
+    let removal = remove(&root, &a);
+    assert!(removal.rows > 0 && removal.rows < rows, "{removal:?}");
+    assert_eq!(others(&root, &a), before);
+    assert!(moved.iter().any(|part| !part.is_symlink()) && untouched());
+    // The hidden links go, and nothing else.
+    crate::tiers::compact_root(root.path()).unwrap();
+    assert!(untouched());
+    assert!(ObjectReader::open(root.path()).unwrap().removal(&a).unwrap().is_empty());
+}
