@@ -319,6 +319,30 @@ fn a_tail_shows_what_a_running_writer_records_and_ends_with_the_run() {
     store.close().expect("closed");
 }
 
+#[test]
+fn cli_4_a_recorder_that_is_stopped_ends_with_4_and_has_recorded_what_it_read() {
+    for signal in ["TERM", "INT"] {
+        let root = Root::new(program());
+        let mut session = Session::new(&root);
+        for seq in 0..2 {
+            session.say(&json!({"name": "sim", "nonce": "94ab", "seq": seq}));
+        }
+        session.say(&json!({"flush": true}));
+        assert_eq!(session.answer(), json!({"durable": 2}));
+        session.say(&json!({"name": "sim", "nonce": "94ab", "seq": 2}));
+        until("the journal", || root.json(&["nodes"])[0]["nodes"] == 3);
+        // The input stays open, in the middle of a line.
+        write!(session.input.as_mut().expect("its input"), "{{\"name\": \"sim\"").expect("it listens");
+        let kill = Command::new("kill").args(["-s", signal, &session.child.id().to_string()]).status();
+        assert!(kill.expect("kill runs").success());
+        assert_eq!(session.answer(), json!({"durable": 3}), "{signal}");
+        let (status, said) = session.end();
+        assert_eq!(status, Some(4), "{signal}: {said}");
+        assert_eq!(root.json(&["nodes"])[0]["nodes"], 3);
+        assert_eq!(root.json(&["recover"])["segments"], 0, "it has published all");
+    }
+}
+
 /// A root with the parts of six writers that are gone.
 fn of_six_writers() -> Root {
     let root = Root::new(program());

@@ -45,6 +45,7 @@ mod span;
 mod table;
 mod terminal;
 mod value;
+mod wait;
 
 pub use program::main;
 pub use waycairn_train::{Experiments, Gpt, Nre, experiments};

@@ -1,20 +1,26 @@
 //! `waycairn record`: records of any program, as lines of JSON.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 
 use clap::Args;
 use serde::Deserialize;
 use serde_json::{Map, json};
 use waycairn_dag::{Address, Node, Nonce};
 use waycairn_store::{ObjectStore, Scalar, StoreError, StoreOptions};
+use waycairn_train::Stop;
 
 use crate::context::Context;
 use crate::error::{CliError, Exit, one_line};
 use crate::failure;
 use crate::number::plural;
 use crate::output::Destination;
+use crate::progress::LogWriter;
 use crate::value::Value;
+use crate::wait::UntilStop;
+
+/// Bytes that are read at once.
+const BUFFER: usize = 1 << 16;
 
 /// Longest line that is read.
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -36,8 +42,11 @@ processes that record one node the one with the lowest number wins; 0 is the def
 
 {\"flush\": true} is answered by a line {\"durable\": n} on standard output when the n records so far survive a loss of power and
 everybody sees them. {\"close\": true}, or the end of the input, flushes and ends. Between the two, a record is in the journal
-after a tenth of a second: if this program or yours is killed, or ended by a signal, it comes back. On a full disk records wait
-until there is room, and so does the answer to a flush.
+after a tenth of a second: if this program or yours is killed, it comes back. On a full disk records wait until there is room,
+and so does the answer to a flush.
+
+Ctrl-C, SIGTERM and whatever else asks for a stop end it in good order, with the exit status 4: the lines that it has read are
+recorded, and a last answer counts what is durable. A second Ctrl-C ends it at once.
 
 A line that cannot be recorded is told on standard error with its number, and harms no other: then {\"durable\": n, \"refused\": m}
 counts them, and the exit status is 1.")]
@@ -85,17 +94,21 @@ pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError
     // Every command takes a format; this one has a single one.
     let _ = args.format;
     context.note_other_root();
-    let mut recorder = Recorder { context, stores: BTreeMap::new(), nonces: BTreeMap::new(), refused: 0 };
-    let mut out = Destination::standard_output();
-    let mut unread = None;
+    let stop = listen().map_err(CliError::system)?;
+    let (stores, nonces) = (BTreeMap::new(), BTreeMap::new());
+    let mut recorder = Recorder { context, stop: stop.clone(), stores, nonces, refused: 0 };
+    let mut answers = Answers { out: Destination::standard_output(), unread: false };
     // Before the first line, so that a root that cannot be written is told at once.
     recorder.store(0, None)?;
-    let mut input = std::io::stdin().lock();
+    stop.begin();
+    let mut input = BufReader::with_capacity(BUFFER, UntilStop::new(stop.clone()).map_err(CliError::system)?);
     let mut line = Vec::new();
     for number in 1_u64.. {
         line.clear();
         let read = input.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
-        if read.map_err(CliError::system)? == 0 {
+        let read = read.map_err(CliError::system)?;
+        // A stop may have come in the middle of a line.
+        if read == 0 || (stop.is_requested() && !line.ends_with(b"\n")) {
             break;
         }
         if line.len() as u64 == MAX_LINE_BYTES {
@@ -109,31 +122,52 @@ pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError
         }
         match recorder.take(&line) {
             Ok(Asked::Nothing) => {}
-            Ok(Asked::Flush) => {
-                let durable = recorder.flush()?;
-                // Somebody who reads no answers has recorded all the same.
-                if unread.is_none() {
-                    unread = out.json_line(&durable).and_then(|()| out.settle()).err();
-                }
-            }
+            Ok(Asked::Flush) => answers.say(&recorder.flush()?),
             Ok(Asked::Close) => break,
             Err(Refused::Line(what)) => recorder.refuse(number, &what),
             Err(Refused::Store(error)) => return Err(error),
         }
     }
+    let (stopped, unread) = (stop.is_requested(), answers.unread);
+    if stopped {
+        // Whoever was to read it may have been stopped as well.
+        answers.say(&recorder.flush()?);
+    }
     let refused = recorder.close()?;
-    if unread.is_some() {
+    if unread {
         return Err(CliError::new("io", "the answers to flushes could not be written")
             .why("what was to read them has gone")
             .next("all lines were recorded; read the answers to the end, or send them to /dev/null"));
     }
-    out.finish()?;
     if refused > 0 {
         return Err(CliError::new("record", format!("{} not recorded", plural(refused, "line")))
             .why("each was told with its number; all others were recorded")
             .next("correct those lines and record them again"));
     }
-    Ok(Exit::Done)
+    Ok(if stopped { Exit::Stopped } else { Exit::Done })
+}
+
+/// Listens for signals that ask for a stop; one that comes before there is a root to record into ends the program.
+fn listen() -> std::io::Result<Stop> {
+    let stopping = || {
+        let line = "stopping after what was read; a second Ctrl-C stops at once\n";
+        drop(LogWriter.write_all(line.as_bytes()));
+    };
+    Stop::on_signals(|| Exit::Stopped as i32, stopping)
+}
+
+/// What is said on standard output.
+struct Answers {
+    out: Destination,
+    /// Whether nobody reads it any more.
+    unread: bool,
+}
+
+impl Answers {
+    fn say(&mut self, durable: &Value) {
+        // Somebody who reads no answers has recorded all the same.
+        self.unread = self.unread || self.out.json_line(durable).and_then(|()| self.out.settle()).is_err();
+    }
 }
 
 /// What a line asks for besides being recorded.
@@ -153,6 +187,7 @@ enum Refused {
 
 struct Recorder<'a> {
     context: &'a Context,
+    stop: Stop,
     /// A store has one process index and one tag.
     stores: BTreeMap<(i64, Option<String>), ObjectStore>,
     /// Those of runs whose lines have none.
@@ -224,7 +259,8 @@ impl Recorder<'_> {
         drop(writeln!(std::io::stderr().lock(), "line {line}: {what}"));
     }
 
-    /// Makes all records durable, and says how many there are. While the disk is full it waits, and says so.
+    /// Makes all records durable, and says how many there are. While the disk is full it waits, and says so, unless it is to
+    /// stop.
     fn flush(&self) -> Result<Value, CliError> {
         let mut durable = 0;
         let mut told = false;
@@ -232,7 +268,7 @@ impl Recorder<'_> {
             durable += loop {
                 match store.flush() {
                     Ok(report) => break report.records,
-                    Err(StoreError::Full { records, .. }) => {
+                    Err(StoreError::Full { records, .. }) if !self.stop.is_requested() => {
                         if !std::mem::replace(&mut told, true) {
                             let records = plural(records, "record");
                             self.context
