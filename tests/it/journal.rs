@@ -343,6 +343,26 @@ fn cli_4_a_recorder_that_is_stopped_ends_with_4_and_has_recorded_what_it_read() 
     }
 }
 
+#[test]
+fn a_tail_ends_when_nobody_reads_it_any_more() {
+    let root = Root::new(program());
+    let store = ObjectStore::open(&root.path(), StoreOptions::default()).expect("a root");
+    store.value(&node("sim", 0), &[("loss", 1.into())]).expect("a record");
+    store.flush().expect("a flush");
+    let mut command = root.command(["tail", "sim"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut out = BufReader::new(child.stdout.take().expect("its output"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("a line");
+    assert_eq!(line, "     0  loss 1\n");
+    assert!(child.try_wait().expect("a look").is_none(), "it waits for more");
+    drop(out);
+    until("the end", || child.try_wait().expect("a look").is_some());
+    let ended = child.wait_with_output().expect("its end");
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+    store.close().expect("closed");
+}
+
 /// A root with the parts of six writers that are gone.
 fn of_six_writers() -> Root {
     let root = Root::new(program());

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -39,4 +39,18 @@ impl Read for UntilStop {
         }
         Ok(0)
     }
+}
+
+/// Waits for so long, or until nobody reads standard output any more; says whether that is so.
+pub(crate) fn nobody_reads_within(pause: Duration) -> bool {
+    let begun = Instant::now();
+    let out = io::stdout();
+    let mut places = [PollFd::new(&out, PollFlags::empty())];
+    let polled = poll(&mut places, Timespec::try_from(pause).ok().as_ref());
+    if polled.is_ok() && places[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+        return true;
+    }
+    // It was interrupted, or there is nothing to wait for at such a place.
+    std::thread::sleep(pause.saturating_sub(begun.elapsed()));
+    false
 }

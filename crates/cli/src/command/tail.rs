@@ -14,6 +14,7 @@ use crate::output::{Destination, Shape, ShapeFormat};
 use crate::rows::meant_key;
 use crate::table::printable;
 use crate::value::Value;
+use crate::wait::nobody_reads_within;
 use crate::{failure, keys, number};
 
 /// How often it looks.
@@ -33,7 +34,7 @@ Examples:
 
 A line is a node with what was recorded of it just now; a node that something is recorded of later comes again, with that. It
 reads the journals of running writers, so a value is here within a second of being recorded, and disturbs nobody. It ends
-when the run is finished, with Ctrl-C, or, with --once, at once: a run that nothing marks as finished, as one of `waycairn record`,
+when the run is finished, with Ctrl-C, when nobody reads it any more, or, with --once, at once: a run that nothing marks as finished, as one of `waycairn record`,
 is followed until then. A run is named as a node is: the node's run is followed.
 
 With --format jsonl: {node, name, nonce, seq, <key>: value, ..}, as `waycairn query` gives it.")]
@@ -91,7 +92,9 @@ pub(crate) fn run(args: &TailArgs, context: &Context) -> Result<(), CliError> {
         if summary.as_ref().is_some_and(|summary| summary.finished) {
             break;
         }
-        std::thread::sleep(PAUSE);
+        if nobody_reads_within(PAUSE) {
+            break;
+        }
         summary = tail.summary()?;
     }
     out.finish()
