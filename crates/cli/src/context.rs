@@ -71,21 +71,35 @@ impl Context {
         self.global.root.as_deref().or(self.environment.root.as_deref())
     }
 
-    /// Opens the root for reading. Where there is none the answers will be empty, and a note says where it was
-    /// looked for.
+    /// Opens the root for reading. Where there is none the answers will be empty.
     pub(crate) fn reader(&self) -> Result<ObjectReader, CliError> {
-        let root = self.root_to_read();
+        let root = self.root_that_is_read();
         // As all that is asked of a running run has to agree.
-        let reader = ObjectReader::open(&root.path).map_err(failure::query)?.with_freshness(Freshness::Live);
-        let reader = if self.global.skip_damaged { reader.skipping_damaged() } else { reader };
-        if !root.found {
+        let reader = ObjectReader::open(&root).map_err(failure::query)?.with_freshness(Freshness::Live);
+        Ok(if self.global.skip_damaged { reader.skipping_damaged() } else { reader })
+    }
+
+    /// The root to look after. One that was named and is not there is a mistake in the name.
+    pub(crate) fn root_to_mend(&self) -> Result<PathBuf, CliError> {
+        if let Some(named) = self.named_root().filter(|named| !named.exists()) {
+            return Err(CliError::new("not_found", format!("there is no folder `{}`", named.display()))
+                .why("it was named as the output root, and what is not there needs no care")
+                .next("check the name that `--root` or `WAYCAIRN_ROOT` gives"));
+        }
+        Ok(self.root_that_is_read())
+    }
+
+    /// The root that a command reads. Where there is none a note says where it was looked for.
+    fn root_that_is_read(&self) -> PathBuf {
+        let Root { path, found } = self.root_to_read();
+        if !found {
             self.note(
                 "no output root here or in the folders above; name one with `--root`, or train a first model",
             );
-        } else if !root.path.exists() {
-            self.note(&format!("nothing is recorded yet: there is no folder `{}`", root.path.display()));
+        } else if !path.exists() {
+            self.note(&format!("nothing is recorded yet: there is no folder `{}`", path.display()));
         }
-        Ok(reader)
+        path
     }
 
     /// The command line, as it can be given again.

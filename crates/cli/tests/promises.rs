@@ -58,6 +58,11 @@ fn cli_4_what_is_done_ends_with_0() {
     ends(folder.path(), 0, &[&run, &run, &[], &["--help"], &["--version"], &["show", "tiny"]]);
     ends(folder.path(), 0, &[&["query", "seq > 99"], &["plugins"], &["completions", "bash"]]);
     ends(folder.path(), 0, &[&["train", "--show-settings"], &["nodes", "--root", "nowhere"]]);
+    // Where no root is named, there may be none to look after.
+    let empty = tempfile::tempdir().unwrap();
+    for folder in [&folder, &empty] {
+        ends(folder.path(), 0, &[&["recover"], &["compact"], &["fsck"]]);
+    }
 }
 
 #[test]
@@ -80,6 +85,10 @@ fn cli_4_what_depends_on_root_file_or_machine_ends_with_1() {
             &["plugins", "--plugin-dir", "file"],
             &["analyze", "--at", "nobody", "--plugin", "absent.so"],
             &["sql", "SELECT nothing FROM nodes"],
+            &["recover", "--root", "nowhere"],
+            &["compact", "--root", "nowhere"],
+            &["fsck", "--root", "nowhere"],
+            &["fsck", "--repair", "0123", "--root", "nowhere"],
         ],
     );
 }

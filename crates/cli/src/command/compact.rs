@@ -37,10 +37,7 @@ pub(crate) struct CompactArgs {
 }
 
 pub(crate) fn run(args: &CompactArgs, context: &Context) -> Result<(), CliError> {
-    let root = context.root_to_read().path;
-    if !root.exists() {
-        context.note(&format!("there is no folder `{}`", root.display()));
-    }
+    let root = context.root_to_mend()?;
     if args.dry_run {
         let plan = plan_compaction(&root).map_err(failure::store)?;
         let mut out = args.output.place.open()?;

@@ -39,7 +39,7 @@ pub(crate) struct FsckArgs {
 }
 
 pub(crate) fn run(args: &FsckArgs, context: &Context) -> Result<Exit, CliError> {
-    let root = context.root_to_read().path;
+    let root = context.root_to_mend()?;
     if let Some(plan) = &args.repair {
         let repaired = fsck_repair(&root, plan).map_err(failure::store)?;
         let mut out = args.output.place.open()?;

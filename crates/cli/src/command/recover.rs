@@ -33,10 +33,7 @@ pub(crate) struct RecoverArgs {
 }
 
 pub(crate) fn run(args: &RecoverArgs, context: &Context) -> Result<(), CliError> {
-    let root = context.root_to_read().path;
-    if !root.exists() {
-        context.note(&format!("there is no folder `{}`", root.display()));
-    }
+    let root = context.root_to_mend()?;
     read_format(&root).map_err(failure::version)?;
     let report = recover(&root).map_err(failure::store)?;
     let mut out = args.output.place.open()?;
