@@ -1,8 +1,10 @@
 //! `waycairn compact`: many small files of records become few.
 
+use std::sync::Arc;
+
 use clap::Args;
 use serde_json::json;
-use waycairn_store::{CompactPlan, CompactReport, compact_root, plan_compaction};
+use waycairn_store::{CompactPlan, CompactReport, StoreError, compact_root, plan_compaction};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -61,17 +63,16 @@ pub(crate) fn run(args: &CompactArgs, context: &Context) -> Result<(), CliError>
     match report.errors.first() {
         Some(error) => {
             Err(CliError::new("store", format!("{} not merged", plural(report.errors.len() as u64, "group")))
-                .why(crate::error::one_line(&chain(error)))
+                .why(told(error))
                 .next("nothing is lost; mend what is told, and compact again"))
         }
         None => Ok(()),
     }
 }
 
-/// An error with all of its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+/// An error with its causes, in one line.
+fn told(error: &Arc<StoreError>) -> String {
+    CliError::of("store", Arc::clone(error)).in_one_line()
 }
 
 fn grid(plan: &CompactPlan) -> Grid {
@@ -96,7 +97,7 @@ fn others(plan: &CompactPlan) -> String {
 }
 
 fn object(report: &CompactReport) -> Value {
-    let errors: Vec<String> = report.errors.iter().map(|error| chain(error)).collect();
+    let errors: Vec<String> = report.errors.iter().map(told).collect();
     let CompactReport { sources, parts, rows, deleted, .. } = report;
     Value::from(
         json!({"sources": sources, "parts": parts, "rows": rows, "deleted": deleted, "errors": errors}),
