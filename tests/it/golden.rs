@@ -71,29 +71,43 @@ fn says(now: &Value, then: &Value, at: &str) {
     }
 }
 
+/// Asks everything that was asked of a sample then.
+fn ask(sample: &Path, root: &Root) {
+    let questions = fs::read_to_string(folder().join("questions")).expect("the questions");
+    let mut asked = 0;
+    for (name, words) in questions.lines().filter_map(|line| line.split_once(' ')) {
+        // A question that is newer than the sample has no answer in it.
+        let Ok(then) = fs::read(sample.join(format!("{name}.json"))) else { continue };
+        let now = root.json(&words.split_whitespace().collect::<Vec<_>>());
+        let then = serde_json::from_slice(&then).expect("an answer");
+        says(&now, &then, &format!("{} {name}", sample.display()));
+        asked += 1;
+    }
+    assert_eq!(asked, fs::read_dir(sample).expect("the sample").count() - 1, "all answers were compared");
+    assert!(asked >= 5);
+}
+
 #[test]
 fn every_question_about_an_earlier_root_has_the_answer_that_it_had() {
-    let questions = fs::read_to_string(folder().join("questions")).expect("the questions");
+    samples().iter().for_each(|(sample, root)| ask(sample, root));
+}
+
+#[test]
+fn an_earlier_root_is_recovered_and_compacted_and_answers_as_before() {
     for (sample, root) in samples() {
-        let mut asked = 0;
-        for (name, words) in questions.lines().filter_map(|line| line.split_once(' ')) {
-            // A question that is newer than the sample has no answer in it.
-            let Ok(then) = fs::read(sample.join(format!("{name}.json"))) else { continue };
-            let now = root.json(&words.split_whitespace().collect::<Vec<_>>());
-            says(
-                &now,
-                &serde_json::from_slice(&then).expect("an answer"),
-                &format!("{} {name}", sample.display()),
-            );
-            asked += 1;
+        let journaled = files(&root.path()).iter().filter(|path| is_journal(path)).count();
+        assert_eq!(journaled, usize::from(!sample.ends_with("v1")), "{}", sample.display());
+        for command in ["recover", "compact", "fsck"] {
+            let run = root.run(&[command]);
+            assert_eq!(run.status, Some(0), "{run}");
         }
-        assert_eq!(
-            asked,
-            fs::read_dir(&sample).expect("the sample").count() - 1,
-            "all answers were compared"
-        );
-        assert!(asked >= 5);
+        assert!(!files(&root.path()).iter().any(|path| is_journal(path)), "it was published");
+        ask(&sample, &root);
     }
+}
+
+fn is_journal(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".journal-"))
 }
 
 #[test]

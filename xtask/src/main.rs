@@ -4,9 +4,9 @@
 
 use std::{
     fs::OpenOptions,
-    io::{Error, Result},
+    io::{Error, Result, Write as _},
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
@@ -133,23 +133,48 @@ fn golden(name: &str) -> Result<PathBuf> {
     for words in std::fs::read_to_string(samples.join("commands"))?.lines() {
         run(&mut program(words))?;
     }
+    kill_a_recorder(program("record"))?;
     for line in std::fs::read_to_string(samples.join("questions"))?.lines() {
         let (answer, words) = line.split_once(' ').unwrap_or((line, ""));
         let answer =
             OpenOptions::new().write(true).create_new(true).open(target.join(format!("{answer}.json")))?;
         run(program(words).args(["--format", "json"]).stdout(answer))?;
     }
-    // Nothing refers to locks, nor to what a compaction keeps for a while.
+    // Nothing refers to locks, nor to what a compaction keeps for a while. What a killed writer left is a part of the sample.
     std::fs::remove_dir_all(work.join("root/locks"))?;
     for entry in std::fs::read_dir(work.join("root/objects/values"))? {
         let entry = entry?;
-        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes();
+        if name.starts_with(b".") && !name.starts_with(b".journal-") {
             std::fs::remove_file(entry.path())?;
         }
     }
     run(Command::new("cp").arg("-R").arg(work.join("root")).arg(&target))?;
     std::fs::remove_dir_all(&work)?;
     Ok(target)
+}
+
+/// Has a program record, and kills it when its records are in the journal, in two frames, and in no part.
+fn kill_a_recorder(mut record: Command) -> Result<()> {
+    let mut child = record.stdin(Stdio::piped()).spawn()?;
+    let mut lines = child.stdin.take().ok_or_else(|| Error::other("no way to the recorder"))?;
+    let run = r#""name":"sim","nonce":"94ab""#;
+    for fields in [
+        r#"{"energy":-1.5,"note":"caf\u00e9","count":3,"done":false}"#,
+        r#"{"energy":{"$float":"NaN"},"note":null}"#,
+        r#"{"energy":{"$float":"-Infinity"},"count":9007199254740993,"done":true}"#,
+    ]
+    .iter()
+    .enumerate()
+    .map(|(seq, fields)| format!(r#"{{{run},"seq":{seq},"fields":{fields}}}"#))
+    {
+        writeln!(lines, "{fields}")?;
+        // Ten times the interval of the journal.
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    child.kill()?;
+    child.wait().map(drop)
 }
 
 /// Runs the checks in order and stops at the first that fails; prints what each took.
