@@ -92,7 +92,7 @@ impl Merge {
         if more {
             self.cursors.push(cursor);
         }
-        if self.picked.len() >= OUTPUT_ROWS {
+        if self.picked.len() >= self.batch_rows {
             self.flush()?;
         }
         Ok(true)

@@ -43,6 +43,10 @@ const GROUP_ROWS: std::ops::RangeInclusive<usize> = 8_192..=65_536;
 /// A page has at most this many rows, so that one node costs one small page of each column.
 const PAGE_ROWS: usize = 4_096;
 
+/// With more columns than this a part is compressed by Snappy: a Zstandard context takes 180 KB for every column, which are all
+/// written at once.
+const MAX_ZSTD_COLUMNS: usize = 1_024;
+
 /// The folder of the parts under an output root.
 pub(crate) fn values_folder(root: &Path) -> PathBuf {
     root.join("objects").join("values")
@@ -405,9 +409,14 @@ fn group_rows(schema: &Schema) -> usize {
 }
 
 fn properties(schema: &Schema, many_runs: bool) -> ParquetResult<WriterProperties> {
+    let compression = if schema.fields().len() > MAX_ZSTD_COLUMNS {
+        Compression::SNAPPY
+    } else {
+        Compression::ZSTD(ZstdLevel::try_new(1)?)
+    };
     let mut builder = WriterProperties::builder()
         .set_created_by(concat!("waycairn ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_compression(compression)
         .set_statistics_enabled(EnabledStatistics::None)
         .set_max_row_group_row_count(Some(group_rows(schema)))
         .set_data_page_row_count_limit(PAGE_ROWS)

@@ -317,7 +317,7 @@ fn a_nonce_among_many_runs_is_looked_for_where_the_filters_of_the_parts_let_it_b
     for expr in [Expr::nonce(one.nonce()), Expr::node(&one)] {
         let read = reader.query().expression(expr.clone()).explain(&["x"]).unwrap().value;
         assert_eq!((read.parts, read.parts_read), (4, 1), "{expr}");
-        assert_eq!(reader.query().expression(expr).all().unwrap().value, [one.clone()]);
+        assert_eq!(reader.query().expression(expr).all().unwrap().value, std::slice::from_ref(&one));
     }
     assert_eq!(reader.query().name("run-120").explain(&["x"]).unwrap().value.parts_read, 4);
     assert_eq!(reader.query().nonce("0".repeat(16).as_str()).all().unwrap().value, [node(0, 0)]);

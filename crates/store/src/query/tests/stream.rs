@@ -8,6 +8,7 @@ use arrow::datatypes::Int64Type;
 use waycairn_dag::Node;
 
 use super::kit::{Record, Root, Style, record};
+use super::scope::overwrite;
 use crate::compact_root;
 use crate::field::Scalar;
 use crate::part::values_folder;
@@ -119,7 +120,7 @@ fn a_stream_that_meets_damage_ends_with_an_error_or_leaves_the_part_out() {
     let mut bytes = fs::read(&path).unwrap();
     // Its pages, and not its footer.
     bytes[100..20_000].iter_mut().for_each(|byte| *byte ^= 0x55);
-    fs::write(&path, bytes).unwrap();
+    overwrite(&path, &bytes);
     let (mut rows, mut failed) = (0, 0);
     for batch in ObjectReader::open(root.path()).unwrap().query().stream(&["x"]).unwrap() {
         match batch {
