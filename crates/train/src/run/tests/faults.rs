@@ -137,7 +137,6 @@ fn on_a_disk_that_breaks(
         }
     };
     let report = train(&crate::experiments![Gpt], request, &Stop::new(), &mut progress);
-    drop(progress);
     drop(disk);
     (report, notices)
 }
