@@ -133,7 +133,7 @@ pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError
         // Whoever was to read it may have been stopped as well.
         answers.say(&recorder.flush()?);
     }
-    let refused = recorder.close()?;
+    let refused = recorder.close(stopped)?;
     if unread {
         return Err(CliError::new("io", "the answers to flushes could not be written")
             .why("what was to read them has gone")
@@ -285,9 +285,11 @@ impl Recorder<'_> {
         }))
     }
 
-    fn close(self) -> Result<u64, CliError> {
+    /// Whoever asked for a stop may kill soon: then the parts stay as they are.
+    fn close(self, stopped: bool) -> Result<u64, CliError> {
+        let close = if stopped { ObjectStore::close_uncompacted } else { ObjectStore::close };
         // All are closed before an error of one is told.
-        let closed: Vec<_> = self.stores.values().map(ObjectStore::close).collect();
+        let closed: Vec<_> = self.stores.values().map(close).collect();
         closed.into_iter().collect::<Result<Vec<_>, _>>().map_err(failure::store)?;
         Ok(self.refused)
     }

@@ -21,8 +21,8 @@ Examples:
   waycairn recover --format json
 
 A writer keeps what it has accepted in a journal beside the parts until it is in one. Every command that records does this too
-when it opens the root, and `waycairn nodes` and `waycairn tail` read journals as they are, so this is needed only where the
-next thing is a query. Writers that live keep their journals; running it twice, or beside anything, harms nothing.
+when it opens the root, and every question of this program reads journals as they are, so this is needed only where another
+program is to read the parts. Writers that live keep their journals; running it twice, or beside anything, harms nothing.
 
 With --format json: {segments, records, parts, torn_bytes, damaged: [path], live}. `torn_bytes` are those of records that were
 just being written when the process ended. `damaged` are journals in which other bytes stand than were written, by a failing disk
