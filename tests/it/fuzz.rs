@@ -11,6 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parquet::{
+    arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder, arrow_writer::ArrowWriterOptions},
+    file::{metadata::KeyValue, properties::WriterProperties},
+};
 use serde_json::json;
 use waycairn_dag::{Address, Node};
 use waycairn_store::{
@@ -234,6 +238,54 @@ fn largest(values: &Path) -> PathBuf {
     let parts = std::fs::read_dir(values).expect("the values").map(|entry| entry.expect("an entry").path());
     let parts = parts.filter(|path| path.extension().is_some_and(|ending| ending == "parquet"));
     parts.max_by_key(|path| path.metadata().map_or(0, |file| file.len())).expect("a part")
+}
+
+/// A part with other texts in the key-values of its footer, of which all else is as it was.
+fn with_footer(part: &Path, pairs: &[KeyValue]) -> Vec<u8> {
+    let file = std::fs::File::open(part).expect("a part");
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("a footer");
+    let properties = WriterProperties::builder().set_key_value_metadata(Some(pairs.to_vec())).build();
+    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+    let mut writer =
+        ArrowWriter::try_new_with_options(Vec::new(), reader.schema().clone(), options).expect("a writer");
+    for batch in reader.build().expect("a reader") {
+        writer.write(&batch.expect("rows")).expect("rows");
+    }
+    writer.into_inner().expect("a part")
+}
+
+#[test]
+fn footers_of_any_texts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (part, segment) = of_a_dead_writer(&folder.path().join("root"));
+    std::fs::remove_file(segment).expect("removed");
+    let root = folder.path().join("copy");
+    let file = std::fs::File::open(&part).expect("a part");
+    let footer = ParquetRecordBatchReaderBuilder::try_new(file).expect("a footer");
+    let pairs = footer.metadata().file_metadata().key_value_metadata().expect("facts").clone();
+    let known = |key: &str, value: &str| KeyValue::new(format!("waycairn.{key}"), value.to_owned());
+    let mut pairs: Vec<KeyValue> = pairs.into_iter().filter(|pair| pair.key != "ARROW:schema").collect();
+    pairs.push(known("sparse", r#"{"a":[0],"b":[]}"#));
+    pairs.push(known("replaces", r#"["part-0.parquet"]"#));
+    pairs.push(known("rest_of", "part-0.parquet"));
+    let texts: Vec<Vec<u8>> =
+        pairs.iter().map(|pair| pair.value.clone().unwrap_or_default().into_bytes()).collect();
+    let reader = ObjectReader::open(&root).expect("a reader");
+    let original = folder.path().join("original");
+    std::fs::copy(&part, &original).expect("a copy");
+    fuzz(&texts, |bytes| {
+        // One of them is changed: that which it was taken from, or another one.
+        let mut changed = pairs.clone();
+        changed[bytes.len() % pairs.len()].value = Some(String::from_utf8_lossy(bytes).into_owned());
+        std::fs::write(&part, with_footer(&original, &changed)).expect("a part");
+        drop(reader.query().select_all());
+        drop(reader.query().has("a").all());
+        drop(reader.node(&node(7)));
+        drop(reader.runs());
+        drop(fsck(&root));
+        drop(waycairn_store::plan_compaction(&root));
+        assert!(reader.skipping_damaged().query().select_all().is_ok(), "what is damaged can be left out");
+    });
 }
 
 #[test]

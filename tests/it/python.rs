@@ -1,8 +1,13 @@
 //! What Python reads of our files. A test here needs packages of Python, and says on standard error that it is skipped
 //! where they are missing: the interpreter is `WAYCAIRN_BENCH_PYTHON`, else `python3`.
 
-use std::{collections::BTreeMap, io::Write, path::Path, process::Command};
+use std::{collections::BTreeMap, io::Write, path::Path, process::Command, sync::Arc};
 
+use arrow::{
+    array::{ArrayRef, Float64Array, Int64Array, StringArray},
+    record_batch::RecordBatch,
+};
+use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 use waycairn_dag::Node;
 use waycairn_store::{NdArray, ObjectStore, Scalar, StoreOptions};
@@ -98,7 +103,7 @@ fn clickhouse_folds_a_field_with_the_statement_of_the_page_about_the_format() {
     let statement = statement("clickhouse", &root);
     let program = format!(
         "import chdb, json\nrows = json.loads(str(chdb.query({statement:?}, 'JSONCompact')))['data']\n\
-         print(json.dumps([[name, nonce, int(seq), loss] for name, nonce, seq, loss in rows]))"
+         print(json.dumps([[name, nonce, int(seq), loss if loss is None else float(loss)] for name, nonce, seq, loss in rows]))"
     );
     let test = "clickhouse_folds_a_field_with_the_statement_of_the_page_about_the_format";
     let Some(found) = python(test, &["chdb"], &program, root.folder()) else { return };
@@ -117,7 +122,7 @@ fn polars_reads_parts_of_different_columns_as_the_page_about_the_format_says() {
     );
     let test = "polars_reads_parts_of_different_columns_as_the_page_about_the_format_says";
     let Some(found) = python(test, &["polars"], &program, root.folder()) else { return };
-    assert_eq!(found, json!([7, 5]));
+    assert_eq!(found, json!([10, 8]));
 }
 
 /// The statement of the page about the format in one language, for this root.
@@ -128,7 +133,8 @@ fn statement(language: &str, root: &Root) -> String {
     statement
 }
 
-/// A root of several parts with several records of one node, and its rows as the program folds them.
+/// A root of several parts with several records of one node, of several types, and one of another program, and the numbers
+/// in it as the program folds them.
 fn folded() -> (Root, Value) {
     let root = Root::new(program());
     let open = |process| {
@@ -147,12 +153,33 @@ fn folded() -> (Root, Value) {
     zero.value(&node(2), &[("note", "later, and without a loss".into())]).expect("a record");
     zero.value(&node(3), &[("note", "no loss at all".into())]).expect("a record");
     zero.flush().expect("a flush");
+    zero.value(&node(4), &[("train/loss", Scalar::Int(3))]).expect("a record");
+    zero.flush().expect("a flush");
+    zero.value(&node(5), &[("train/loss", "diverged".into())]).expect("a record");
+    zero.flush().expect("a flush");
+    foreign(&root);
     let ours = root.json(&["query", "--keys", "train/loss"]);
     let ours = ours.as_array().expect("rows").iter();
     let ours: Vec<Value> =
-        ours.map(|row| json!([row["name"], row["nonce"], row["seq"], row["train/loss"]])).collect();
-    assert_eq!((ours[0][3].as_f64(), ours.len()), (Some(2.1), 4));
+        ours.map(|row| json!([row["name"], row["nonce"], row["seq"], row["train/loss"].as_f64()])).collect();
+    assert_eq!((ours[0][3].as_f64(), ours.len()), (Some(2.1), 6));
     (root, Value::Array(ours))
+}
+
+/// A part of another program: a loss of the first node, without a stamp.
+fn foreign(root: &Root) {
+    let columns: [(&str, ArrayRef); 4] = [
+        ("_x_name", Arc::new(StringArray::from(vec!["fold"]))),
+        ("_x_nonce", Arc::new(StringArray::from(vec!["0123456789abcdef"]))),
+        ("_x_seq", Arc::new(Int64Array::from(vec![0]))),
+        ("train/loss", Arc::new(Float64Array::from(vec![77.0]))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).expect("a batch");
+    let path = root.path().join("objects/values/part-foreign.parquet");
+    let file = std::fs::File::create(path).expect("a file");
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).expect("a writer");
+    writer.write(&batch).expect("rows");
+    writer.close().expect("a footer");
 }
 
 #[test]
