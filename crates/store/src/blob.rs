@@ -20,6 +20,7 @@ use waycairn_durable::{self as durable, CommitError, Committed, Durability, Stag
 
 use crate::error::StoreError;
 use crate::field::Scalar;
+use crate::part::values_folder;
 use crate::queue::{Origin, Queue};
 use crate::row::{Marks, check_fields};
 
@@ -55,9 +56,8 @@ pub(crate) fn leads_out(root: &Path, path: &Path) -> Result<Option<PathBuf>, (Pa
 /// # Errors
 /// [`StoreError::Outside`], [`StoreError::Io`].
 pub(crate) fn check_inside(root: &Path) -> Result<(), StoreError> {
-    let blobs = blobs_folder(root);
-    let folders: Vec<&Path> = blobs.ancestors().take_while(|path| *path != root).collect();
-    folders.into_iter().rev().try_for_each(|path| check_folder(root, path))
+    let folders = [root.join("objects"), blobs_folder(root), values_folder(root)];
+    folders.iter().try_for_each(|path| check_folder(root, path))
 }
 
 /// Refuses to write below one folder, which need not exist, if it leads out of the root.

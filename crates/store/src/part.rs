@@ -75,7 +75,8 @@ pub(crate) fn is_retired_name(name: &OsStr) -> bool {
         .is_some_and(|part| is_part_name(OsStr::new(part)))
 }
 
-/// Decodes a part to its last byte, and says how many rows it has. What is wrong with it is said in words.
+/// Decodes a part to its last byte, and says how many rows it has. What is wrong with it, or with what its footer says of its
+/// row groups, is said in words.
 pub(crate) fn read_all(path: &Path) -> Result<u64, String> {
     // A decoder that meets bytes it did not foresee may panic; that is damage, not a defect of the caller.
     catch_unwind(AssertUnwindSafe(|| decode_all(path)))
@@ -87,9 +88,21 @@ fn decode_all(path: &Path) -> Result<u64, String> {
     let text = |error: ParquetError| error.to_string();
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(text)?;
     let promised = builder.metadata().file_metadata().num_rows();
+    let told = builder.metadata().file_metadata().key_value_metadata().into_iter().flatten();
+    let told = told.filter(|pair| pair.key == FOOTER_SPARSE).find_map(|pair| pair.value.clone());
+    let group_rows = builder.metadata().row_groups().first().map_or(0, |group| group.num_rows());
+    let schema = Arc::clone(builder.schema());
+    let mut presence = Presence::new(&schema, usize::try_from(group_rows).unwrap_or(0));
     let mut rows = 0;
     for batch in builder.build().map_err(text)? {
-        rows += batch.map_err(|error| error.to_string())?.num_rows() as u64;
+        let batch = batch.map_err(|error| error.to_string())?;
+        rows += batch.num_rows() as u64;
+        if told.is_some() {
+            presence.add(&batch);
+        }
+    }
+    if told.is_some() && told != presence.to_text(&schema) {
+        return Err(format!("its footer key `{FOOTER_SPARSE}` does not say where its columns have values"));
     }
     match u64::try_from(promised) {
         Ok(promised) if promised == rows => Ok(rows),
@@ -513,6 +526,28 @@ mod tests {
         let mut pairs = facts.to_key_values();
         pairs.retain(|pair| pair.key != FOOTER_LAST);
         assert!(PartFacts::from_key_values(Some(&pairs)).unwrap_err().to_string().contains(FOOTER_LAST));
+    }
+
+    #[test]
+    fn the_page_about_the_format_has_every_key_of_a_footer() {
+        let page = include_str!("../../../docs/format.md");
+        let table = page.split("### Footer keys").nth(1).unwrap().split("\n#").next().unwrap();
+        let rows: String = table.lines().filter_map(|line| line.split('|').nth(1)).collect();
+        let keys = [
+            FOOTER_FORMAT,
+            FOOTER_ROWS,
+            FOOTER_FIRST,
+            FOOTER_LAST,
+            FOOTER_WRITES,
+            FOOTER_WRITER,
+            FOOTER_RUNS,
+            FOOTER_PARENTS,
+            FOOTER_SPARSE,
+            FOOTER_REPLACES,
+            FOOTER_REST_OF,
+        ];
+        keys.iter().for_each(|key| assert!(rows.contains(&format!("`{key}`")), "{key}"));
+        assert_eq!(rows.matches("`waycairn.").count(), keys.len(), "{rows}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ const KEPT_BYTES: usize = 32 * 1024 * 1024;
 /// writing. Records that carry a marker (a checkpoint, an artifact, the end of a run) are never dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It waits this long for room, and is refused with [`RecordError::Full`] afterwards.
+    /// It waits this long for room, ten seconds at most, and is refused with [`RecordError::Full`] afterwards.
     Block(Duration),
     /// It is dropped and counted; the reports of flush and close name the number.
     Drop,
@@ -528,7 +528,7 @@ impl Queue {
         origin: Origin,
     ) -> Result<Option<MutexGuard<'a, State>>, RecordError> {
         let limit = match self.limits.when_full {
-            WhenFull::Block(limit) => limit,
+            WhenFull::Block(limit) => limit.min(LONGEST_WAIT),
             WhenFull::Drop => LONGEST_WAIT,
         };
         let drops = origin == Origin::Value && self.limits.when_full == WhenFull::Drop;

@@ -102,6 +102,18 @@ fn act(root: &Path, what: &str) {
             store.close().unwrap();
         }
         "close" => writers(root),
+        "recover" => drop(recover(root).unwrap()),
+        "orphan" => {
+            let store = ObjectStore::open(root, options()).unwrap();
+            (0..3).for_each(|seq| record(&store, "orphan", seq));
+            let live = store.reader().with_freshness(Freshness::Live);
+            let begin = Instant::now();
+            while live.query().name("orphan").count().unwrap().value < 3 {
+                assert!(begin.elapsed() < Duration::from_secs(60));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::process::abort();
+        }
         what => work(root, what.parse().unwrap()),
     }
 }
@@ -219,6 +231,9 @@ fn at_each_point(what: &str, check: impl Fn(&Path, u64)) -> u64 {
         if what != "close" {
             writers(&root);
         }
+        if what == "recover" {
+            assert!(!run(&root, "orphan", 0), "it dies, and leaves its journal");
+        }
         let ended = run(&root, what, number);
         check(&root, number);
         fs::remove_dir_all(&root).unwrap();
@@ -243,8 +258,25 @@ fn store_3_after_a_compaction_that_died_the_next_one_leaves_no_row_twice() {
 }
 
 #[test]
+fn store_9_a_recovery_that_dies_at_any_step_is_done_by_the_next() {
+    let points = at_each_point("recover", |root, at| {
+        let live = ObjectReader::open(root).unwrap().with_freshness(Freshness::Live);
+        assert_eq!(live.query().count().unwrap().value, ROWS + 3, "at {at}: what is in the journal is seen");
+        let report = recover(root).unwrap();
+        assert_eq!((report.damaged.len(), report.live), (0, 0), "at {at}: {report:?}");
+        assert_eq!(answer(root).len() as u64, ROWS + 3, "at {at}");
+        let problems = fsck(root).unwrap().problems;
+        assert!(
+            problems.iter().all(|problem| problem.kind == ProblemKind::Leftover),
+            "at {at}: {problems:?}"
+        );
+    });
+    assert!(points > 5, "{points} points");
+}
+
+#[test]
 fn store_3_after_a_close_that_died_a_compaction_leaves_no_row_twice() {
-    at_each_point("close", |root, at| {
+    let points = at_each_point("close", |root, at| {
         let before = if root.join("objects/values").exists() { answer(root) } else { Vec::new() };
         // Both runs at the first positions, and then `kept` alone: every node has one record.
         compact_root(root).unwrap();
@@ -252,6 +284,7 @@ fn store_3_after_a_close_that_died_a_compaction_leaves_no_row_twice() {
         assert_eq!(found.rows, before.len() as u64, "at {at}: {found:?}");
         assert!(before.is_empty() || answer(root) == before, "at {at}");
     });
+    assert!(points > 20, "{points} points");
 }
 
 #[test]

@@ -29,13 +29,15 @@ Operators are =, !=, <, <=, >, >= and in. Terms are joined with and, or, not and
 key at all; a comparison with a missing key is false. `checkpoint`, `artifact`, `artifact = 'summary'` and
 `finished` ask for what is attached to the node and whether its run ended. `name = 'x'`, `nonce = 'x'`, `seq >= 3` and
 `node = 'ADDRESS'` or `node = 'name@nonce:seq'` say which nodes; here a nonce is written whole, unlike in a NODE of
-other commands. `tag = 'x'` and `written >= '2026-11-30T12:00:00Z'` choose which records are folded, those that are marked so
-or as new: a field that only other records of the node have counts as missing. The `written` of --keys and --sort is another
+other commands. `project = 'project.*.run'` compares names of three parts between dots, and `job = 'gpt@1'` asks for the
+experiment and its version. `tag = 'x'`, `execution = 'x'` (one launch), `process = 0` and `written >= '2026-11-30T12:00:00Z'` choose which records are folded, those that are marked so,
+of that launch or process, or as new: a field that only other records of the node have counts as missing. The `written` of --keys and --sort is another
 thing, the time of the node's last record.
 A key that is called like a word of the language or a column of the answer is written field:KEY.
 
---explain gives {parts, journals, parts_read, row_groups, row_groups_read, rows_read, columns, ranges, threads}: parts are files of
-records, and those of which nothing is read are known by their footers to hold nothing that is asked for.")]
+--explain gives {parts, journals, parts_read, parts_pruned, row_groups, row_groups_read, row_groups_pruned, rows_read, columns,
+ranges, threads}: parts are files of records, and those that are pruned are known by their footers to hold nothing that is
+asked for.")]
 pub(crate) struct QueryArgs {
     /// What the nodes must satisfy [default: every node]
     #[arg(value_name = "EXPR")]

@@ -171,3 +171,29 @@ fn what_no_repair_can_know_is_told_and_keeps_nobody_from_the_others() {
     assert_eq!((after.problems.len(), after.plan), (2, None));
     assert!(values.join(".journal-new-0").exists());
 }
+
+#[test]
+fn a_footer_that_tells_a_wrong_place_of_a_column_is_found() {
+    let root = TempDir::new().unwrap();
+    let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+    // Two row groups, of which the second alone has the key.
+    for seq in 0..70_000 {
+        let node = node(seq);
+        let common = ("common", Scalar::Int(1));
+        match seq {
+            69_000 => store.value(&node, &[common, ("rare", 1.into())]).unwrap(),
+            _ => store.value(&node, &[common]).unwrap(),
+        }
+    }
+    store.close().unwrap();
+    assert_eq!(fsck(root.path()).unwrap().problems, []);
+    let part = testkit::parts(root.path()).pop().unwrap();
+    let mut bytes = fs::read(&part).unwrap();
+    let told = br#"{"rare":[1]}"#;
+    let place = bytes.windows(told.len()).rposition(|window| window == told).unwrap();
+    bytes[place..place + told.len()].copy_from_slice(br#"{"rare":[0]}"#);
+    testkit::put(&part, &bytes);
+    let problems = fsck(root.path()).unwrap().problems;
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].what.contains("waycairn.sparse"), "{problems:?}");
+}

@@ -62,11 +62,15 @@ pub struct Explanation {
     pub journals: u64,
     /// Parts of which something is read: the footers of the others say that they hold no row in scope.
     pub parts_read: u64,
+    /// The others.
+    pub parts_pruned: u64,
     /// Row groups in all parts.
     pub row_groups: u64,
     /// Row groups that are read.
     pub row_groups_read: u64,
-    /// Rows in those; of these the pages outside of the scope are left out too.
+    /// The others.
+    pub row_groups_pruned: u64,
+    /// Rows in those that are read; of these the pages outside of the scope are left out too.
     pub rows_read: u64,
     /// Columns that are decoded where a part has them, besides identity and stamp.
     pub columns: Vec<String>,
@@ -164,10 +168,14 @@ impl Request {
             threads: 1,
             ..Explanation::default()
         };
+        (explanation.parts_pruned, explanation.row_groups_pruned) =
+            (explanation.parts, explanation.row_groups);
         let Some(bound) = self.bind(set, selection, diagnostics)? else { return Ok(explanation) };
         let read = bound.plan.parts();
         explanation.parts_read = read.len() as u64;
         explanation.row_groups_read = read.iter().map(|part| part.groups.len() as u64).sum();
+        explanation.parts_pruned -= explanation.parts_read;
+        explanation.row_groups_pruned -= explanation.row_groups_read;
         let rows =
             read.iter().flat_map(|part| part.groups.iter().map(|group| part.part.groups[*group].rows as u64));
         explanation.rows_read = rows.sum();

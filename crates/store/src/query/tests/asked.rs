@@ -157,6 +157,7 @@ fn an_explanation_says_what_is_pruned() {
     assert_eq!((all.columns, all.journals), (vec!["a".to_owned()], 0));
     let one = reader.query().name("run-2").has("b").explain(&["a"]).unwrap().value;
     assert_eq!((one.parts, one.parts_read, one.row_groups_read, one.rows_read), (4, 1, 1, 2));
+    assert_eq!((one.parts_pruned, one.row_groups_pruned), (3, 3));
     assert_eq!(one.columns, ["b", "a"]);
     let marked = reader.query().checkpoint().explain(&["a"]).unwrap().value;
     assert_eq!((marked.parts_read, marked.columns), (0, vec!["a".to_owned(), CHECKPOINT.to_owned()]));

@@ -16,6 +16,8 @@ use super::kit::{Root, Style, node, record};
 use crate::field::Scalar;
 use crate::part::values_folder;
 use crate::query::{Diagnostic, QueryError};
+use crate::store::{ObjectStore, StoreOptions};
+use crate::{compact_root, plan_compaction};
 
 pub(super) fn write_plain(path: &Path, batch: &RecordBatch) {
     let file = OpenOptions::new().write(true).create_new(true).open(path).unwrap();
@@ -117,4 +119,28 @@ fn a_part_that_only_says_it_is_sorted_is_folded_all_the_same() {
     );
     let nodes = root.reader().query().all().unwrap().value;
     assert_eq!(nodes, (0..50).map(|seq| Node::new("r", "n", seq).unwrap()).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_compaction_leaves_parts_of_other_programs_alone_and_their_answers_too() {
+    let mut root = Root::new();
+    // No stamps: the name of the part and the place in it decide, so in another part they would not mean the same.
+    root.part(
+        "part-foreign.parquet",
+        &[record("r", 0, 1, &[("x", Scalar::Int(7)), ("y", Scalar::Int(8))])],
+        Style::default(),
+    );
+    for seq in 0..8 {
+        let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+        store.value(&node("r", seq), &[("x", Scalar::Int(seq as i64))]).unwrap();
+        store.close().unwrap();
+    }
+    let path = values_folder(root.path()).join("part-foreign.parquet");
+    let (bytes, before) = (std::fs::read(&path).unwrap(), root.reader().query().select_all().unwrap().value);
+    let plan = plan_compaction(root.path()).unwrap();
+    assert_eq!((plan.parts, plan.foreign), (9, 1), "{plan:?}");
+    let report = compact_root(root.path()).unwrap();
+    assert_eq!((report.sources, report.errors.len()), (8, 0));
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    assert_eq!(root.reader().query().select_all().unwrap().value, before);
 }
