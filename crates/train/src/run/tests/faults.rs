@@ -115,20 +115,21 @@ fn a_store_that_fails_ends_the_run_with_its_cause() {
 }
 
 const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;
 
-/// Trains on a disk that takes no part from the checkpoint after step `broken` on, until the event for which `mended` holds.
+/// Trains on a disk that takes no part from the checkpoint after step 4 on, until the event for which `mended` holds: a step
+/// of the disk fails with an error number.
 fn on_a_disk_that_breaks(
     request: &TrainRequest,
-    broken: u64,
+    (step, errno): (&'static str, i32),
     mended: impl Fn(&Event<'_>) -> bool,
 ) -> (Result<TrainReport, TrainError>, Vec<String>) {
     let values = request.root.join("objects/values");
     let (mut disk, mut notices): (Option<Refusal>, Vec<String>) = (None, Vec::new());
     let mut progress = |event: &Event<'_>| {
         match event {
-            Event::Saving { step, .. } if *step == broken => {
-                disk = Some(refuse("file.create", &values, EIO, u64::MAX));
-            }
+            Event::Saving { step: 4, .. } => disk = Some(refuse(step, &values, errno, u64::MAX)),
             Event::Notice(notice) => notices.push((*notice).to_owned()),
             _ => {}
         }
@@ -141,46 +142,66 @@ fn on_a_disk_that_breaks(
     (report, notices)
 }
 
+/// Records of a root, each once.
+fn records(root: &Path) -> u64 {
+    let text = "select distinct _x_writer, _x_write from records";
+    ObjectReader::open(root).unwrap().sql(text).unwrap().num_rows() as u64
+}
+
+/// Whether the run was told to go on without records.
+fn goes_on(event: &Event<'_>) -> bool {
+    matches!(event, Event::Notice(notice) if notice.contains("goes on"))
+}
+
 #[test]
 fn a_store_that_fails_stops_the_run_and_the_same_command_goes_on() {
     let rig = Rig::new();
-    let request = rig.request("a", &[]);
-    let (failed, notices) = on_a_disk_that_breaks(&request, 4, |_| false);
-    let error = failed.unwrap_err();
-    assert_eq!((error.code(), notices.len()), ("store", 0), "{error:?}");
-    let report = run(&request);
-    assert_eq!(
-        (report.status, report.unrecorded, report.resumed_from.as_ref().unwrap().seq()),
-        (Status::Finished, 0, 1)
-    );
-    let whole = rig.request("b", &[]);
-    assert_eq!(final_weights(&rig.root("a"), &report), final_weights(&rig.root("b"), &run(&whole)));
+    let whole = run(&rig.request("b", &[]));
+    for (number, broken) in [("file.create", EIO), ("file.write", ENOSPC)].into_iter().enumerate() {
+        let root = format!("a{number}");
+        let request = rig.request(&root, &[]);
+        let (failed, notices) = on_a_disk_that_breaks(&request, broken, |_| false);
+        let error = failed.unwrap_err();
+        assert_eq!((error.code(), notices.len()), ("store", 0), "{error:?}");
+        let report = run(&request);
+        assert_eq!((report.status, report.unrecorded), (Status::Finished, 0));
+        assert_eq!(report.resumed_from.as_ref().unwrap().seq(), 1);
+        assert_eq!(final_weights(&rig.root(&root), &report), final_weights(&rig.root("b"), &whole));
+    }
 }
 
 #[test]
 fn a_run_that_may_degrade_goes_on_without_records_and_with_the_disk() {
     let rig = Rig::new();
-    let request = TrainRequest { on_store_error: OnStoreError::Degrade, ..rig.request("a", &[]) };
     let whole = run(&rig.request("b", &[]));
-    // The checkpoint after step 4 cannot be announced; the disk is well again when that was said.
-    let (report, notices) = on_a_disk_that_breaks(
-        &request,
-        4,
-        |event| matches!(event, Event::Notice(notice) if notice.contains("goes on")),
-    );
-    let report = report.unwrap();
-    assert_eq!((report.status, report.steps, report.updates), (Status::Finished, 6, 6));
-    assert_eq!(notices.len(), 1, "{notices:?}");
-    assert_eq!(checkpoints(&rig.root("a"), &report), [1, 5], "that of the end is there");
-    assert_eq!(final_weights(&rig.root("a"), &report), final_weights(&rig.root("b"), &whole));
-    // Each node that is not there with all that the other run has there lacks a record that was counted.
-    let (kept, all) = (computed(&rig.root("a"), "run"), computed(&rig.root("b"), "run"));
-    let lacking = all.iter().filter(|(seq, fields)| kept.get(*seq) != Some(fields)).count() as u64;
-    assert!(lacking <= report.unrecorded, "{lacking} of {}", report.unrecorded);
-    assert_eq!(run(&request).status, Status::Skipped, "it ended, and that is recorded");
-    // On a disk that stays broken there is an end, and the error is that.
-    let request = TrainRequest { root: rig.root("c"), ..request };
-    let (report, notices) = on_a_disk_that_breaks(&request, 4, |_| false);
+    let all = records(&rig.root("b"));
+    // A store that failed loses what is not journaled; one without room has it wait, and then it is there.
+    for (number, broken) in [("file.create", EIO), ("file.write", EDQUOT)].into_iter().enumerate() {
+        let root = format!("a{number}");
+        let request = TrainRequest { on_store_error: OnStoreError::Degrade, ..rig.request(&root, &[]) };
+        // The checkpoint after step 4 cannot be announced; the disk is well again when that was said.
+        let (report, notices) = on_a_disk_that_breaks(&request, broken, goes_on);
+        let report = report.unwrap();
+        assert_eq!((report.status, report.steps, report.updates), (Status::Finished, 6, 6));
+        assert_eq!(notices.len(), 1, "{notices:?}");
+        assert_eq!(final_weights(&rig.root(&root), &report), final_weights(&rig.root("b"), &whole));
+        assert_eq!(
+            records(&rig.root(&root)) + report.unrecorded,
+            all,
+            "{broken:?}: each is there, or counted"
+        );
+        assert_eq!(report.unrecorded > 0, broken.1 == EIO, "{broken:?}");
+        let there: &[u64] = if broken.1 == EIO { &[1, 5] } else { &[1, 3, 5] };
+        assert_eq!(checkpoints(&rig.root(&root), &report), there, "that of the end is");
+        assert_eq!(run(&request).status, Status::Skipped, "it ended, and that is recorded");
+    }
+}
+
+#[test]
+fn a_run_that_may_degrade_ends_with_the_error_on_a_disk_that_stays_broken() {
+    let rig = Rig::new();
+    let request = TrainRequest { on_store_error: OnStoreError::Degrade, ..rig.request("a", &[]) };
+    let (report, notices) = on_a_disk_that_breaks(&request, ("file.create", EIO), |_| false);
     assert!(report.is_err() && !notices.is_empty(), "{notices:?}");
     let report = run(&request);
     assert_eq!((report.status, report.resumed_from.as_ref().unwrap().seq()), (Status::Finished, 1));
