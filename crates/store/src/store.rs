@@ -242,8 +242,9 @@ impl ObjectStore {
     /// keep either value would be to lose the other in silence.
     ///
     /// # Durability
-    /// On return the record is in memory. It is durable and visible after its batch was published, and after
-    /// [`ObjectStore::flush`] at the latest.
+    /// On return the record is in memory. After [`JournalPolicy`]'s interval it survives the end of the process, and a loss of
+    /// power too with [`StoreOptions::journal_sync`]. It is durable and visible to all after its batch was published, and
+    /// after [`ObjectStore::flush`] at the latest.
     #[inline]
     pub fn value(&self, node: &Node, fields: &[(&str, Scalar)]) -> Result<(), RecordError> {
         self.queue.push(node, fields, None, Origin::Value)
@@ -254,6 +255,9 @@ impl ObjectStore {
     /// # Errors
     /// As [`ObjectStore::value`], and [`RecordError::Value`] for an array, a map or a number beyond 64 signed
     /// bits.
+    ///
+    /// # Durability
+    /// As [`ObjectStore::value`].
     pub fn value_json(&self, node: &Node, fields: &Map<String, Value>) -> Result<(), RecordError> {
         let scalar = |(key, value): (&'_ String, &Value)| match Scalar::try_from(value) {
             Ok(scalar) => Ok(scalar),
@@ -276,6 +280,9 @@ impl ObjectStore {
     ///
     /// # Errors
     /// As [`ObjectStore::value`].
+    ///
+    /// # Durability
+    /// As [`ObjectStore::value`]; a full queue never drops it.
     pub fn finish(&self, node: &Node) -> Result<(), RecordError> {
         let marks = Marks { finished: Some(true), ..Marks::default() };
         self.queue.push(node, &[], Some(Box::new(marks)), Origin::Marker)
@@ -286,6 +293,9 @@ impl ObjectStore {
     /// # Errors
     /// [`StoreError::EntryName`] for a name that is no plain file name, [`StoreError::Closed`],
     /// [`StoreError::Failed`], [`StoreError::Commit`].
+    ///
+    /// # Durability
+    /// Nothing of it is visible, or survives a loss of power, before it is committed.
     pub fn stage_folder(&self, node: &Node, entry: &str) -> Result<StagedEntry, StoreError> {
         StagedEntry::new(node, entry, &self.blobs, &self.queue)
     }
@@ -299,7 +309,10 @@ impl ObjectStore {
     ///
     /// # Errors
     /// [`StoreError::Query`] when the records cannot be read; the checkpoint stays. [`StoreError::Closed`],
-    /// [`StoreError::Failed`], [`StoreError::Commit`].
+    /// [`StoreError::Failed`], [`StoreError::Full`], [`StoreError::Commit`].
+    ///
+    /// # Durability
+    /// On return it does not come back after a loss of power.
     pub fn remove_unmarked_checkpoint(&self, node: &Node) -> Result<bool, StoreError> {
         self.queue.check_open()?;
         self.blobs.remove_half_staged(node)?;
@@ -326,6 +339,9 @@ impl ObjectStore {
     /// # Errors
     /// [`StoreError::Io`] when the blobs cannot be listed; otherwise as
     /// [`ObjectStore::remove_unmarked_checkpoint`].
+    ///
+    /// # Durability
+    /// As there.
     pub fn remove_unmarked_checkpoints(&self, name: &str, nonce: &str) -> Result<u64, StoreError> {
         let marked: HashSet<Node> =
             self.reader().query().name(name).nonce(nonce).checkpoint().all()?.value.into_iter().collect();
@@ -358,7 +374,7 @@ impl ObjectStore {
     /// # Errors
     /// [`StoreError::Query`] when the records cannot be read, [`StoreError::Outside`] when the folder of a node
     /// leads out of the root; nothing was changed then. [`StoreError::Record`],
-    /// [`StoreError::Closed`], [`StoreError::Failed`], [`StoreError::Commit`].
+    /// [`StoreError::Closed`], [`StoreError::Failed`], [`StoreError::Full`], [`StoreError::Commit`].
     ///
     /// # Durability
     /// On return neither marker nor files come back after a loss of power.
@@ -453,8 +469,12 @@ impl ObjectStore {
     /// Waits until everything accepted before, artifacts included, is durable and visible to readers.
     ///
     /// # Errors
-    /// [`StoreError::Failed`] when the writer failed; [`StoreError::Artifacts`] when artifacts could not be
+    /// [`StoreError::Failed`] when the writer failed; [`StoreError::Full`] when the disk is full and was so for five seconds:
+    /// the records wait, and a later flush may find room; [`StoreError::Artifacts`] when artifacts could not be
     /// written since the last flush, in which case the records are durable nevertheless.
+    ///
+    /// # Durability
+    /// On return all of it survives a loss of power.
     pub fn flush(&self) -> Result<FlushReport, StoreError> {
         let artifacts = self.artifacts.flush();
         let totals = self.queue.flush()?;
@@ -466,8 +486,12 @@ impl ObjectStore {
     /// again returns the same report.
     ///
     /// # Errors
-    /// [`StoreError::Failed`] when records were lost, [`StoreError::Artifacts`] when artifacts were; at every
-    /// call. A compaction that fails loses nothing and is in the report.
+    /// [`StoreError::Failed`] when records are in no part, which says how many of them are in the journal,
+    /// [`StoreError::Artifacts`] when artifacts were lost; at every call. On a disk that is full it waits for five seconds.
+    /// A compaction that fails loses nothing and is in the report.
+    ///
+    /// # Durability
+    /// On return all that was accepted survives a loss of power.
     pub fn close(&self) -> Result<CloseReport, StoreError> {
         self.end(AtClose::Compact)
     }
@@ -476,6 +500,9 @@ impl ObjectStore {
     /// as they were published; no answer depends on it.
     ///
     /// # Errors
+    /// As [`ObjectStore::close`].
+    ///
+    /// # Durability
     /// As [`ObjectStore::close`].
     pub fn close_uncompacted(&self) -> Result<CloseReport, StoreError> {
         self.end(AtClose::Leave)
