@@ -4,7 +4,7 @@
 
 use std::{
     fs::OpenOptions,
-    io::{Error, Result, Write as _},
+    io::{BufWriter, Error, Result, Write as _},
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
@@ -133,6 +133,8 @@ fn golden(name: &str) -> Result<PathBuf> {
     for words in std::fs::read_to_string(samples.join("commands"))?.lines() {
         run(&mut program(words))?;
     }
+    record_much(program("record"))?;
+    run(&mut program("rm gone --yes"))?;
     kill_a_recorder(program("record"))?;
     for line in std::fs::read_to_string(samples.join("questions"))?.lines() {
         let (answer, words) = line.split_once(' ').unwrap_or((line, ""));
@@ -153,6 +155,23 @@ fn golden(name: &str) -> Result<PathBuf> {
     run(Command::new("cp").arg("-R").arg(work.join("root")).arg(&target))?;
     std::fs::remove_dir_all(&work)?;
     Ok(target)
+}
+
+/// Has a program record a run of more than one row group, of which the last alone has some key, and a second run beside it
+/// that is there to be removed: what is left says in its footer where the key is, and what it is left of.
+fn record_much(mut record: Command) -> Result<()> {
+    let mut child = record.stdin(Stdio::piped()).spawn()?;
+    let mut lines = BufWriter::new(child.stdin.take().ok_or_else(|| Error::other("no way to the recorder"))?);
+    for seq in 0..66_000 {
+        let rare = if seq == 65_900 { r#","rare":1"# } else { "" };
+        writeln!(lines, r#"{{"name":"long","nonce":"94ac","seq":{seq},"fields":{{"x":{seq}{rare}}}}}"#)?;
+    }
+    writeln!(lines, r#"{{"name":"gone","nonce":"94ad","seq":0,"fields":{{"x":1}}}}"#)?;
+    drop(lines);
+    match child.wait()? {
+        status if status.success() => Ok(()),
+        status => Err(Error::other(format!("the recorder ended with {status}"))),
+    }
 }
 
 /// Has a program record, and kills it when its records are in the journal, in two frames, and in no part.
