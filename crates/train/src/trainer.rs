@@ -218,11 +218,12 @@ impl<'a> Trainer<'a> {
             why.push_str(&format!(": {next}"));
             cause = next.source();
         }
-        tracing::warn!(error = %why, "records are not kept");
-        if !std::mem::replace(&mut self.degraded, true) {
+        if std::mem::replace(&mut self.degraded, true) {
+            tracing::warn!(error = %why, "training goes on without it");
+        } else {
             let notice = format!(
-                "{why}; training goes on without records, and counts those that are not kept; at the next checkpoint the \
-                 store is opened anew"
+                "{why}; training goes on without it, and counts the records that are not kept; a store that failed is opened \
+                 anew at the next checkpoint"
             );
             self.tools.progress.event(&Event::Notice(&notice));
         }
