@@ -14,7 +14,7 @@ use std::{
 use serde_json::{Value, json};
 use waycairn_dag::Node;
 use waycairn_store::{Freshness, ObjectReader, ObjectStore, Scalar, StoreOptions, recover};
-use waycairn_tests::Root;
+use waycairn_tests::{Root, Run, clean};
 
 use crate::program;
 
@@ -266,9 +266,14 @@ fn a_program_in_any_language_records_by_lines_of_json() {
     session.say(&json!({"name": "", "seq": 3}));
     session.say(&json!({"name": "sim", "nonce": "94ab", "seq": 2, "fields": {"_x_seq": 1}}));
     session.say(&json!({"name": "sim", "nonce": "94ab", "seq": 2, "tag": "\u{1}", "fields": {}}));
+    session
+        .say_text("{\"name\": \"sim\", \"nonce\": \"94ab\", \"seq\": 2, \"fields\": {\"a\": 1, \"a\": 2}}");
+    session.say_text(
+        "{\"name\": \"sim\", \"nonce\": \"94ab\", \"seq\": 2, \"fields\": {\"a\": 99999999999999999999}}",
+    );
     session.say(&json!({"name": "other", "seq": 4}));
     session.say(&json!({"flush": true}));
-    assert_eq!(session.answer(), json!({"durable": 4, "refused": 7}));
+    assert_eq!(session.answer(), json!({"durable": 4, "refused": 9}));
     session.say(&json!({"name": "other", "seq": 5}));
     session.say(&json!({"close": true}));
     let (status, said) = session.end();
@@ -278,7 +283,8 @@ fn a_program_in_any_language_records_by_lines_of_json() {
         "line 8: missing field `seq`",
         "`a`: an array",
         "_x_seq",
-        "7 lines not recorded",
+        "99999999999999999999 cannot be recorded",
+        "9 lines not recorded",
         "new run other@",
     ] {
         assert!(said.contains(fragment), "no `{fragment}` in\n{said}");
@@ -549,4 +555,83 @@ fn a_journal_that_cannot_be_recovered_is_told_once_by_a_program() {
         let told = said.lines().filter(|line| line.contains(name)).collect::<Vec<_>>();
         assert!(matches!(told[..], [line] if line.contains("no segment of a journal")), "{said}");
     }
+}
+
+/// Runs a script in a fresh folder that is a small disk, `disk`, with the program as `$WAYCAIRN`; `None` where this machine lets nobody mount.
+fn on_a_small_disk(root: &Root, script: &str) -> Option<Run> {
+    let mount = "mkdir disk && mount -t tmpfs -o size=1m none disk || exit 99";
+    let mut command = Command::new("unshare");
+    clean(&mut command, root.folder());
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]).arg(format!("{mount}\n{script}"));
+    let run = Run::of(command.env("WAYCAIRN", program()).current_dir(root.folder()));
+    let refused = run.status == Some(99) || run.err.contains("unshare");
+    if refused {
+        eprintln!("SKIPPED: nothing can be mounted here\n{run}");
+    }
+    (!refused).then_some(run)
+}
+
+#[test]
+fn cli_4_a_recorder_whose_input_ends_on_a_full_disk_waits_for_room_or_says_what_a_stop_leaves() {
+    let root = Root::new(program());
+    let mut state = 7;
+    let lines: String = (0..2000)
+        .map(|seq| {
+            let text: String = (0..4).map(|_| format!("{:08x}", random(&mut state))).collect();
+            json!({"name": "sim", "nonce": "94ab", "seq": seq, "fields": {"text": text}}).to_string() + "\n"
+        })
+        .collect();
+    let _ = root.file("lines", lines);
+    // Room for a few of the records in the journal, and not for the part with all of them.
+    let full = r#"
+        cd disk
+        echo '{"name":"sim","nonce":"94ab","seq":5000}' | "$WAYCAIRN" record --root . || exit 1
+        dd if=/dev/zero of=pad bs=16k count=1 2> ../dd
+        dd if=/dev/zero of=fill bs=4k 2> ../dd
+        rm pad
+        "$WAYCAIRN" record --root . < ../lines 2> ../said &
+        until grep -q 'wait until there is room' ../said; do sleep 0.1; done
+    "#;
+    let waits = format!("{full} rm fill; wait $! || exit 2; \"$WAYCAIRN\" nodes --root . --format json");
+    let Some(waited) = on_a_small_disk(&root, &waits) else { return };
+    assert_eq!(waited.status, Some(0), "{waited}\n{}", said(&root));
+    assert_eq!(waited.json()[0]["nodes"], 2001, "{waited}");
+
+    let root_of_stop = Root::new(program());
+    std::fs::copy(root.folder().join("lines"), root_of_stop.folder().join("lines")).expect("the lines");
+    let stop = format!(
+        "{full} kill -TERM $!; wait $!; [ $? = 1 ] || exit 2; rm fill; \"$WAYCAIRN\" recover --root . --format json"
+    );
+    let Some(stopped) = on_a_small_disk(&root_of_stop, &stop) else { return };
+    let said = said(&root_of_stop);
+    assert_eq!(stopped.status, Some(0), "{stopped}\n{said}");
+    let recovered = stopped.json()["records"].as_u64().expect("a count");
+    assert!((1..2000).contains(&recovered), "{stopped}\n{said}");
+    let words = format!("2000 records were not written; the journal holds {recovered} of them");
+    assert!(said.contains(&words), "no `{words}` in\n{said}");
+}
+
+fn said(root: &Root) -> String {
+    std::fs::read_to_string(root.folder().join("said")).expect("what it said")
+}
+
+#[test]
+fn a_recorder_takes_any_number_of_tags_with_few_files_open() {
+    let root = Root::new(program());
+    let lines: String = (0..300)
+        .map(|seq| {
+            // The first one comes again and again.
+            let tag = if seq % 3 == 0 { "often".to_owned() } else { format!("tag {seq}") };
+            json!({"name": "sim", "nonce": "94ab", "seq": seq, "tag": tag}).to_string() + "\n"
+        })
+        .chain([json!({"flush": true}).to_string() + "\n"])
+        .collect();
+    let lines = root.file("lines", lines);
+    let mut command = Command::new("sh");
+    clean(&mut command, root.folder());
+    let limited = "ulimit -n 300; exec \"$0\" record --root \"$1\" < \"$2\"";
+    let run = Run::of(command.args(["-c", limited, program()]).arg(root.path()).arg(lines));
+    assert_eq!((run.status, run.out.as_str()), (Some(0), "{\"durable\":300}\n"), "{run}");
+    let tags = root.json(&["sql", "SELECT count(*) AS n, count(DISTINCT _x_tag) AS tags FROM records"]);
+    assert_eq!((&tags[0]["n"], &tags[0]["tags"]), (&json!(300), &json!(201)));
 }

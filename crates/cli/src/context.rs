@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use waycairn_dag::Node;
-use waycairn_store::{Diagnostic, Freshness, ObjectReader};
+use waycairn_store::{Diagnostic, ObjectReader};
 use waycairn_train::{Experiments, Stop};
 
 use crate::args::Global;
@@ -75,7 +75,7 @@ impl Context {
     pub(crate) fn reader(&self) -> Result<ObjectReader, CliError> {
         let root = self.root_that_is_read();
         // As all that is asked of a running run has to agree.
-        let reader = ObjectReader::open(&root).map_err(failure::query)?.with_freshness(Freshness::Live);
+        let reader = ObjectReader::open_live(&root).map_err(failure::query)?;
         Ok(if self.global.skip_damaged { reader.skipping_damaged() } else { reader })
     }
 
@@ -116,7 +116,7 @@ impl Context {
     /// withdrawn.
     pub(crate) fn explain_missing(&self, error: CliError) -> CliError {
         let Some(node) = error.without_checkpoint().cloned() else { return error };
-        let reader = ObjectReader::open(&self.root_to_read().path);
+        let reader = ObjectReader::open_live(&self.root_to_read().path);
         let view = reader.and_then(|reader| reader.node(&node)).ok().flatten();
         match view {
             Some(view) if view.checkpoint.is_some() => error.why(

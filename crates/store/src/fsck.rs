@@ -235,13 +235,7 @@ impl Check {
             let age = entry.metadata().and_then(|metadata| metadata.modified()).ok();
             let age = age.and_then(|modified| now.duration_since(modified).ok()).unwrap_or_default();
             if is_segment_name(&name) {
-                let owned = OwnedFile::is_owned(&path);
-                if let Err(error) = &owned {
-                    let what = std::error::Error::source(error)
-                        .map_or_else(|| error.to_string(), ToString::to_string);
-                    self.found(ProblemKind::ForeignSegment, Some(&path), None, &what, None);
-                }
-                if matches!(owned, Ok(false)) {
+                if self.is_orphan(&path, ProblemKind::ForeignSegment) {
                     match read_segment(&path) {
                         Ok(Some((segment, _))) if segment.foreign => {
                             let what = "no segment that this program knows; a newer one may have written it";
@@ -272,7 +266,7 @@ impl Check {
                 let what = "other bytes than were written; what is whole in it is in parts";
                 self.found(ProblemKind::DamagedSegment, Some(&path), None, what, None);
             } else if is_writer_name(&name) {
-                if self.is_orphan(&path)? {
+                if self.is_orphan(&path, ProblemKind::Leftover) {
                     let what = "a writer that died left it";
                     self.found(ProblemKind::Leftover, Some(&path), None, what, Some(Repair::Delete));
                 }
@@ -287,13 +281,22 @@ impl Check {
         Ok(())
     }
 
-    fn is_orphan(&self, path: &Path) -> Result<bool, StoreError> {
-        Ok(!OwnedFile::is_owned(path).map_err(Box::new)?)
+    /// Whether nobody who lives owns a file; what cannot be looked at is a problem of this kind.
+    fn is_orphan(&mut self, path: &Path, kind: ProblemKind) -> bool {
+        match OwnedFile::is_owned(path) {
+            Ok(owned) => !owned,
+            Err(error) => {
+                let what =
+                    std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+                self.found(kind, Some(path), None, &what, None);
+                false
+            }
+        }
     }
 
     /// The files of nodes beside what records say of them.
     fn blobs(&mut self) -> Result<(), StoreError> {
-        let reader = ObjectReader::open(&self.root)?.with_freshness(Freshness::Live).skipping_damaged();
+        let reader = ObjectReader::open_live(&self.root)?.skipping_damaged();
         let folder = blobs_folder(&self.root);
         let mut nodes: BTreeSet<Node> = match nodes_in(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeSet::new(),
@@ -335,7 +338,7 @@ impl Check {
     }
 
     fn cycles(&mut self) -> Result<(), StoreError> {
-        let reader = ObjectReader::open(&self.root)?.with_freshness(Freshness::Live).skipping_damaged();
+        let reader = ObjectReader::open_live(&self.root)?.skipping_damaged();
         for cycle in Lineage::new(reader.edges()?).cycles() {
             let names: Vec<String> = cycle.iter().map(ToString::to_string).collect();
             let what = format!(

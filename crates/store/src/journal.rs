@@ -24,6 +24,7 @@ use crate::batch::Launch;
 use crate::error::StoreError;
 use crate::frame::write_launch;
 use crate::queue::Queue;
+use crate::retry::is_full;
 
 /// What the names of segments begin with.
 const PREFIX: &str = ".journal-";
@@ -33,6 +34,12 @@ const DAMAGED_PREFIX: &str = ".damaged-journal-";
 
 /// What the names of the files begin with that say that a writer lives.
 const WRITER_PREFIX: &str = ".writer-";
+
+/// A frame of this size is written before another one begins.
+const FRAME_BYTES: usize = 1 << 20;
+
+/// On a full disk frames are smaller: nothing of one is written that does not fit whole.
+const LEAST_FRAME_BYTES: usize = 1 << 12;
 
 /// How long a journal that could not be written waits before it is tried again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -205,8 +212,14 @@ impl Journal {
     /// and are tried again.
     pub(crate) fn write(&self, queue: &Queue) -> Result<(), StoreError> {
         let mut buffer = Vec::new();
-        while let Some(next) = queue.not_journaled(&mut buffer)? {
+        let mut enough = FRAME_BYTES;
+        while let Some(next) = queue.not_journaled(&mut buffer, enough)? {
             let appended = self.append(next.segment, &buffer);
+            if enough > LEAST_FRAME_BYTES && appended.as_ref().is_err_and(is_full) {
+                // Some of it may have room.
+                enough /= 4;
+                continue;
+            }
             let mut open = self.lock();
             match appended {
                 Ok(()) => open.failing = false,

@@ -22,8 +22,8 @@ pub(crate) const MAX_BATCH_BYTES: usize = 256 * 1024 * 1024;
 /// A batch of this size goes out although it has few records.
 const EARLY_BATCH_BYTES: usize = 64 * 1024 * 1024;
 
-/// A frame of this size is written before another one begins.
-const JOURNAL_BYTES: usize = 1 << 20;
+/// Records of the batch that is being published are added to a frame so many at a time.
+const ENCODED_ROWS: usize = 256;
 
 /// How often the journal looks for records before it sleeps until one wakes it.
 const LOOKS: u32 = 10;
@@ -339,6 +339,11 @@ impl Queue {
         }
     }
 
+    /// How many records were dropped since the store was opened.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.lock().totals.dropped
+    }
+
     /// Waits for the next batch; `None` when the queue ended and is empty. For the writer alone.
     pub(crate) fn next_batch(&self) -> Option<QueuedBatch> {
         let mut state = self.lock();
@@ -423,17 +428,22 @@ impl Queue {
         !state.journal_ends
     }
 
-    /// Encodes records that are in no segment yet as a frame, oldest first; `None` when there are none. The lock is held
+    /// Encodes records that are in no segment yet as a frame, oldest first, until it has `enough` bytes; `None` when there are
+    /// none. The lock is held
     /// while a few records are copied, for about a microsecond, for which a caller spins, and not while they are encoded:
     /// a caller that had to be woken would wait a hundred times as long.
     ///
     /// # Errors
     /// [`StoreError::Journal`].
-    pub(crate) fn not_journaled(&self, frames: &mut Vec<u8>) -> Result<Option<Journaled>, StoreError> {
+    pub(crate) fn not_journaled(
+        &self,
+        frames: &mut Vec<u8>,
+        enough: usize,
+    ) -> Result<Option<Journaled>, StoreError> {
         frames.clear();
         let (mut frame, mut copy) = (FrameWriter::default(), Rows::default());
         let mut done: Option<Journaled> = None;
-        while frame.bytes() < JOURNAL_BYTES {
+        while frame.bytes() < enough {
             let Some(next) = self.encode_some(&mut frame, &mut copy, done)? else { break };
             done = Some(next);
         }
@@ -461,8 +471,9 @@ impl Queue {
             if !fits(segment) {
                 return Ok(None);
             }
-            frame.add(&rows, place(before)..rows.len()).map_err(failed)?;
-            return Ok(Some(Journaled { segment, until: before + rows.len() as u64 }));
+            let end = rows.len().min(place(before).saturating_add(ENCODED_ROWS));
+            frame.add(&rows, place(before)..end).map_err(failed)?;
+            return Ok(Some(Journaled { segment, until: before + end as u64 }));
         }
         let before = state.accepted - state.rows.len() as u64;
         let from = place(before);

@@ -75,6 +75,15 @@ impl ObjectReader {
         ObjectReader::with_values(root, &values_folder(root))
     }
 
+    /// Reads the root with what is in journals too: those of writers that run, and of dead ones that nobody has recovered.
+    /// What decides by what is recorded asks this way, or it decides as if the last of it were not there.
+    ///
+    /// # Errors
+    /// As [`open`](ObjectReader::open).
+    pub fn open_live(root: &Path) -> Result<ObjectReader, QueryError> {
+        Ok(ObjectReader::open(root)?.with_freshness(Freshness::Live))
+    }
+
     /// Reads the parts of another folder, say a local mirror of `objects/values`, while blobs are still found
     /// under the root.
     ///
@@ -350,6 +359,12 @@ impl ObjectReader {
 }
 
 impl ObjectStore {
+    /// A reader of the same root that sees what [`ObjectReader::open_live`] does.
+    #[must_use]
+    pub fn live_reader(&self) -> ObjectReader {
+        self.reader().with_freshness(Freshness::Live)
+    }
+
     /// A reader of the same root. It sees what was flushed.
     #[must_use]
     pub fn reader(&self) -> ObjectReader {

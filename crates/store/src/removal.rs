@@ -24,7 +24,8 @@ use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{DataType, Int64Type};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::errors::ParquetError;
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::reader::ChunkReader;
 use waycairn_dag::Node;
 use waycairn_durable::{self as durable, Durability, OwnedFile, Size, StagedFile, fault, is_temporary};
 
@@ -35,13 +36,13 @@ use crate::journal::segments;
 use crate::listing::{Freshness, MAX_LISTINGS, PartSet, list};
 use crate::merge::Merge;
 use crate::part::{PartFacts, PartWriter, RunRange, new_part_name, part_schema, values_folder};
-use crate::published::Part;
+use crate::published::{Part, PartBytes};
 use crate::query::{
     Fault, Flag, FoldPlan, FoldSpec, IdentityScope, QueryError, RecordScope, Threads, fold_ranges,
 };
 use crate::queue::Origin;
 use crate::reader::ObjectReader;
-use crate::recover::read_segment;
+use crate::recover::{read_segment, recover_each};
 use crate::row::Marks;
 use crate::schema::{CHECKPOINT, FINISHED, NAME, NONCE, RESERVED_PREFIX, SEQ, ValueType, WRITE};
 use crate::store::ObjectStore;
@@ -137,7 +138,8 @@ impl ObjectStore {
         self.flush()?;
         // A compaction that began before would bring back what is taken out here.
         let _lock = lock(&values_folder(self.root()))?;
-        self.check_nobody_records(run)?;
+        let (_, unrecovered) = recover_each(self.root())?;
+        self.check_nobody_records(run, unrecovered)?;
         let reader = self.reader();
         let found = reader.removal(run)?;
         if let Some(part) = found.foreign.first() {
@@ -154,19 +156,19 @@ impl ObjectStore {
         Ok(found)
     }
 
-    /// Refuses a run that a writer which lives has in its journal.
-    fn check_nobody_records(&self, run: &Node) -> Result<(), StoreError> {
+    /// Refuses a run that is in a journal: that of a writer which lives, or one that could not be recovered, for the reason
+    /// given. Either would bring it back.
+    fn check_nobody_records(&self, run: &Node, unrecovered: Option<StoreError>) -> Result<(), StoreError> {
         let values = values_folder(self.root());
         let failed = |source| StoreError::Io { operation: "list", path: values.clone(), source };
         for path in segments(&values).map_err(failed)? {
-            if !OwnedFile::is_owned(&path).map_err(Box::new)? {
-                continue;
-            }
             // One that cannot be read is nobody's of this run, as far as can be known.
             let Ok(Some((segment, _))) = read_segment(&path) else { continue };
             let mut rows = segment.rows.iter().flat_map(|rows| rows.rows());
             if rows.any(|row| row.node.same_run(run)) {
-                return Err(StoreError::Recording { run: run.name().to_owned() });
+                let lives = OwnedFile::is_owned(&path).map_err(Box::new)?;
+                let recording = StoreError::Recording { run: run.name().to_owned() };
+                return Err(unrecovered.filter(|_| !lives).unwrap_or(recording));
             }
         }
         Ok(())
@@ -262,6 +264,8 @@ fn records(set: &PartSet, run: &Node) -> Result<Removal, Fault> {
         removal.rows += rows;
         match rows {
             0 => {}
+            // In a journal: its parts are still to be written.
+            _ if part.memory.is_some() => {}
             _ if !part.ours => removal.foreign.push(part.name.to_string()),
             rows if rows == of => removal.parts += size,
             _ => removal.shared += size,
@@ -316,17 +320,23 @@ fn count(part: &Arc<Part>, run: &Node) -> Result<(u64, u64), Fault> {
     let damaged = |error: ParquetError| {
         Fault::Damaged(Arc::clone(part), part.damaged_by("its identities cannot be read", error))
     };
-    let file = part.open_file().map_err(|fault| Fault::open(part, fault))?;
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(damaged)?;
-    let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+    let rows = match part.open().map_err(|fault| Fault::open(part, fault))? {
+        PartBytes::File(file) => count_rows(file, roots, run),
+        PartBytes::Memory(bytes) => count_rows(bytes, roots, run),
+    };
+    Ok((rows.map_err(damaged)?, all))
+}
+
+/// How many rows of a Parquet file are of the run, by the columns of its name and its nonce.
+fn count_rows(file: impl ChunkReader + 'static, columns: Vec<usize>, run: &Node) -> ParquetResult<u64> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+    let mask = ProjectionMask::roots(builder.parquet_schema(), columns);
     let mut rows = 0;
-    for batch in builder.with_projection(mask).build().map_err(damaged)? {
-        let batch = batch.map_err(|error| damaged(error.into()))?;
-        let is_it =
-            of_run(&batch, run).ok_or_else(|| damaged(ParquetError::General("no texts".to_owned())))?;
+    for batch in builder.with_projection(mask).build()? {
+        let is_it = of_run(&batch?, run).ok_or_else(|| ParquetError::General("no texts".to_owned()))?;
         rows += is_it.true_count() as u64;
     }
-    Ok((rows, all))
+    Ok(rows)
 }
 
 /// Which rows of a batch are of the run.

@@ -1,6 +1,7 @@
 //! The object store: what a run records goes through here.
 
 use std::collections::HashSet;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -10,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use waycairn_dag::Node;
-use waycairn_durable::{self as durable, ensure_format, fault, read_format, time};
+use waycairn_durable::{self as durable, Durability, StagedFile, ensure_format, fault, read_format, time};
 
 use crate::batch::Launch;
 use crate::blob::{Blobs, CHECKPOINT_ENTRY, StagedEntry, blobs_folder, check_inside, check_name};
@@ -18,7 +19,7 @@ use crate::compact::{CLOSE_LIMIT, CompactReport, TEMPORARY_AGE, compact};
 use crate::error::{RecordError, StoreError};
 use crate::field::{Scalar, check_tag};
 use crate::journal::{Journal, JournalPolicy};
-use crate::part::values_folder;
+use crate::part::{new_part_name, values_folder};
 use crate::queue::{Limits, MAX_BATCH_ROWS, Origin, Queue, WhenFull};
 use crate::record::{Artifacts, Attachment, Job};
 use crate::recover::recover_each;
@@ -199,6 +200,19 @@ impl ObjectStore {
         })
     }
 
+    /// Looks whether a part could be written under a root now, once and without patience, as whoever waits for a disk to
+    /// be well again asks before [`ObjectStore::open`]: a small file is written beside the parts and removed. Where there is
+    /// room for no more than that, it does not notice.
+    ///
+    /// # Errors
+    /// [`StoreError::Commit`], [`StoreError::Io`].
+    pub fn probe(root: &Path) -> Result<(), StoreError> {
+        let mut staged = StagedFile::create(&values_folder(root).join(new_part_name()), Durability::State)?;
+        let written = staged.write_all(&[0]).and_then(|()| staged.file().sync_all());
+        let path = || staged.path().to_owned();
+        written.map_err(|source| StoreError::Io { operation: "write", path: path(), source })
+    }
+
     /// The output root.
     #[must_use]
     pub fn root(&self) -> &Path {
@@ -322,7 +336,7 @@ impl ObjectStore {
         }
         // A marker that this store has queued is a marker.
         self.queue.flush()?;
-        if self.reader().query().node(node).checkpoint().count()?.value > 0 {
+        if self.live_reader().query().node(node).checkpoint().count()?.value > 0 {
             return Ok(false);
         }
         fault::point("store.blob.remove");
@@ -343,8 +357,16 @@ impl ObjectStore {
     /// # Durability
     /// As there.
     pub fn remove_unmarked_checkpoints(&self, name: &str, nonce: &str) -> Result<u64, StoreError> {
-        let marked: HashSet<Node> =
-            self.reader().query().name(name).nonce(nonce).checkpoint().all()?.value.into_iter().collect();
+        let marked: HashSet<Node> = self
+            .live_reader()
+            .query()
+            .name(name)
+            .nonce(nonce)
+            .checkpoint()
+            .all()?
+            .value
+            .into_iter()
+            .collect();
         let mut removed = 0;
         for node in self.blobs.nodes()? {
             if node.name() != name || node.nonce() != nonce {
@@ -381,7 +403,7 @@ impl ObjectStore {
     pub fn withdraw_checkpoints(&self, nodes: &[Node]) -> Result<u64, StoreError> {
         self.queue.flush()?;
         let folders = nodes.iter().map(|node| self.blobs.own_folder(node)).collect::<Result<Vec<_>, _>>()?;
-        let reader = self.reader();
+        let reader = self.live_reader();
         let mut marked = Vec::new();
         for node in nodes {
             if reader.query().node(node).checkpoint().count()?.value > 0 {
@@ -458,6 +480,12 @@ impl ObjectStore {
         }
         self.queue.check_open()?;
         self.artifacts.submit_and_wait(job)
+    }
+
+    /// How many records it has dropped because the queue was full, also of a store that failed.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.queue.dropped()
     }
 
     /// Whether it accepts records: it was not closed, and has not failed.

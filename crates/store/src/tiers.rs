@@ -178,10 +178,13 @@ impl Found {
             }
             // A part of several writers was made by a compaction of those that were gone.
             if let Some(writer) = &part.writer {
-                let lives = match living.get(writer) {
-                    Some(lives) => *lives,
-                    None => *living.entry(Arc::clone(writer)).or_insert(lives(values, writer)?),
-                };
+                let lives = *living.entry(Arc::clone(writer)).or_insert_with(|| {
+                    // Of whom nobody knows, he may.
+                    lives(values, writer).unwrap_or_else(|error| {
+                        report.errors.push(Arc::new(error));
+                        true
+                    })
+                });
                 if lives {
                     found.live += 1;
                     continue;

@@ -185,7 +185,7 @@ fn collect(root: &Path, now: i64, young: Duration) -> Result<BranchReport, Study
 
 /// Withdraws the checkpoints of a branch, unless it is in use after all.
 fn withdraw(store: &ObjectStore, branch: &Branch) -> Result<bool, StudyError> {
-    let reader = store.reader();
+    let reader = store.live_reader();
     let run = Node::new(&branch.name, &branch.nonce, 0).map_err(waycairn_train::JobError::from);
     let run = run.map_err(TrainError::from)?;
     let _taken = match take_run(&reader, &run) {
@@ -216,7 +216,7 @@ fn free(reader: &ObjectReader, run: &Node) -> Result<Option<Vec<Node>>, StudyErr
 }
 
 fn plan(root: &Path, now: i64, young: Duration) -> Result<Vec<Branch>, StudyError> {
-    let reader = ObjectReader::open(root)?;
+    let reader = ObjectReader::open_live(root)?;
     let runs = reader.runs()?;
     let key = |node: &Node| (node.name().to_owned(), node.nonce().to_owned());
     let models: BTreeMap<_, String> =

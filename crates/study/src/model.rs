@@ -78,7 +78,7 @@ pub(crate) fn train(recipe: &Recipe, training: Training<'_>) -> Result<TrainRepo
     request.model_key = Some(recipe.key()?.digest().to_string());
     let mut report = waycairn_train::train(experiments, &request, stop, progress)?;
     let there = |report: &TrainReport| -> Result<bool, StudyError> {
-        let reader = ObjectReader::open(&request.root).map_err(TrainError::from)?;
+        let reader = ObjectReader::open_live(&request.root).map_err(TrainError::from)?;
         Ok(reader.checkpoint(&report.selected).map_err(TrainError::from)?.is_some())
     };
     if report.status == Status::Skipped && !there(&report)? {

@@ -89,7 +89,7 @@ struct Target {
 /// [`StudyError::NotFound`] when it names nothing; [`StudyError::Kept`] while something needs it: a branch, a pin, a process
 /// that trains it. [`StudyError::Query`] when records cannot be read: what a damaged part hides may be a branch.
 pub fn plan_removal(root: &Path, text: &str) -> Result<RemovalPlan, StudyError> {
-    let reader = ObjectReader::open(root)?;
+    let reader = ObjectReader::open_live(root)?;
     let target = target(root, &reader, text)?;
     check(root, &reader, &target)?;
     if let Some(node) = &target.node
@@ -116,7 +116,7 @@ pub fn plan_removal(root: &Path, text: &str) -> Result<RemovalPlan, StudyError> 
 /// On return nothing of it comes back after a loss of power. Killed in between, it leaves a run that is not whole, and the
 /// same removal again completes it.
 pub fn remove(root: &Path, text: &str) -> Result<RemovalPlan, StudyError> {
-    let reader = ObjectReader::open(root)?;
+    let reader = ObjectReader::open_live(root)?;
     target(root, &reader, text)?;
     let _alone = alone(root)?;
     let target = target(root, &reader, text)?;

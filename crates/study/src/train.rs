@@ -120,7 +120,7 @@ impl Launch<'_> {
     /// is nearly always enough.
     fn is_recorded(&self, address: &str) -> Result<bool, StudyError> {
         let Ok(address) = address.parse::<Address>() else { return Ok(false) };
-        let (reader, node) = (ObjectReader::open(self.training.output())?, address.decode());
+        let (reader, node) = (ObjectReader::open_live(self.training.output())?, address.decode());
         Ok(reader.has_folder(&node) || reader.query().node(&node).count()?.value > 0)
     }
 

@@ -54,6 +54,14 @@ pub enum TrainError {
     /// A checkpoint was not saved.
     #[error(transparent)]
     Save(#[from] SaveError),
+    /// A launch that went on without records ended with an error.
+    #[error("the launch ended with an error, and {unrecorded} of its records were not kept")]
+    Degraded {
+        /// Records of the launch that are neither in parts nor in a journal.
+        unrecorded: u64,
+        /// The error.
+        source: Box<TrainError>,
+    },
     /// A checkpoint cannot be used.
     #[error("the checkpoint of `{node}` cannot be used")]
     Checkpoint {
@@ -217,6 +225,7 @@ impl TrainError {
                 | SettingsError::NotCanonical(_)
                 | SettingsError::Absent { .. },
             ) => "settings",
+            Self::Degraded { source, .. } => source.code(),
             Self::Settings(_) | Self::Usage { .. } | Self::Address(_) => "usage",
             Self::Store(StoreError::Tag(_)) => "usage",
             Self::Device(DeviceError::TooManyThreads { .. } | DeviceError::Unknown { .. }) => "usage",
@@ -274,6 +283,10 @@ impl TrainError {
     pub fn next(&self) -> Option<String> {
         match self {
             Self::Settings(error) => error.next(),
+            Self::Degraded { source, .. } => source.next().or_else(|| {
+                let next = "when the disk is well again, the same command goes on from the newest checkpoint";
+                Some(next.to_owned())
+            }),
             Self::Data(error) => error.next(),
             Self::Device(error) => Some(error.next()),
             Self::Checkpoint { older, root, carried, source, .. } => match older {

@@ -42,7 +42,7 @@ pub fn export(
     format: ExportFormat,
     into: &mut impl Write,
 ) -> Result<(), TrainError> {
-    let reader = ObjectReader::open(root)?;
+    let reader = ObjectReader::open_live(root)?;
     let checkpoint = restore::open(&reader, node, Depth::Weights)?;
     let damaged = |source: CheckpointError| TrainError::Checkpoint {
         node: node.clone(),

@@ -105,7 +105,7 @@ pub fn analyze(
     request: &AnalyzeRequest,
 ) -> Result<Vec<AnalyzeOutcome>, TrainError> {
     let compute = Compute::choose(&request.device)?;
-    let reader = ObjectReader::open(&request.root)?;
+    let reader = ObjectReader::open_live(&request.root)?;
     let mut tasks = Vec::new();
     for analysis in &request.analyses {
         let name = analysis.declaration().name.as_str();

@@ -90,7 +90,7 @@ pub fn model_history(
     settings: &Settings,
 ) -> Result<serde_json::Value, TrainError> {
     let experiment = experiments.find(Some(experiment))?;
-    experiment.history(&ObjectReader::open(root)?, node, settings)
+    experiment.history(&ObjectReader::open_live(root)?, node, settings)
 }
 
 /// Lists something and looks for what is wanted in it, and does both again while it is not found and the list changes.

@@ -48,7 +48,7 @@ pub(crate) struct Resolved {
 impl Resolved {
     pub(crate) fn new(experiments: &Experiments, request: &TrainRequest) -> Result<Self, TrainError> {
         check_arguments(request)?;
-        let reader = ObjectReader::open(&request.root)?;
+        let reader = ObjectReader::open_live(&request.root)?;
         let overlay = Overlay::read(request)?;
         let origin = Origin::find(&reader, request, experiments, &overlay)?;
         let experiment = experiments.find(origin.experiment(request))?;

@@ -133,7 +133,7 @@ pub fn at_node<R>(
     device: &str,
     body: impl FnOnce(&dyn AnalysisHost) -> R,
 ) -> Result<R, TrainError> {
-    let (compute, reader) = (Compute::choose(device)?, ObjectReader::open(root)?);
+    let (compute, reader) = (Compute::choose(device)?, ObjectReader::open_live(root)?);
     let view = reader.node(node)?;
     let recorded = view.as_ref().and_then(|view| view.fields.get("data/batch_sha256"));
     let _hold = hold(root, node)?;

@@ -178,7 +178,7 @@ impl Retention {
 
     /// The checkpoints of the run of `node`. In one run steps and positions rise together.
     fn candidates(&self, store: &ObjectStore, node: &Node, step: u64) -> Result<Vec<Candidate>, QueryError> {
-        let reader = store.reader();
+        let reader = store.live_reader();
         let marked = || {
             let mut query = reader.query();
             query.name(node.name()).nonce(node.nonce()).checkpoint();
@@ -213,7 +213,7 @@ fn number(value: &Scalar) -> Option<f64> {
 /// Whether something else needs the checkpoint: a branch began at it, or may have, in a part that is damaged; or
 /// something is attached to its node.
 fn is_held(store: &ObjectStore, node: &Node) -> Result<bool, QueryError> {
-    let Some(view) = store.reader().node(node)? else { return Ok(false) };
+    let Some(view) = store.live_reader().node(node)? else { return Ok(false) };
     let branched = view.children.iter().any(|child| !child.same_run(node));
     Ok(branched || view.children_incomplete || !view.artifacts.is_empty() || !view.files.is_empty())
 }

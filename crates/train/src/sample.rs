@@ -64,7 +64,7 @@ pub fn sample(
         });
     }
     let compute = Compute::choose(&options.device)?;
-    let reader = ObjectReader::open(root)?;
+    let reader = ObjectReader::open_live(root)?;
     let checkpoint = restore::open(&reader, node, Depth::Weights)?;
     let experiment = experiments.find(Some(&checkpoint.job().experiment))?;
     let origin = format!("`{}`", checkpoint.config_path().display());

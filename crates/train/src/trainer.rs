@@ -10,7 +10,7 @@ use waycairn_store::{ObjectStore, RecordError, Scalar, StoreError};
 use crate::checkpoint::{Contents, JobFile, LoaderState, ScheduleState, State};
 use crate::course::Course;
 use crate::data::{AnyBatch, Data, Loader};
-use crate::error::TrainError;
+use crate::error::{TrainError, chain};
 use crate::history::VALIDATION;
 use crate::identity::{BASE_FIELD, MODEL_FIELD, RunKey, SETTINGS_FIELD};
 use crate::job::{Job, JobError};
@@ -114,6 +114,15 @@ struct Meter {
     steps: u64,
 }
 
+/// How long it waits for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// The loop has steps to do: it looks once.
+    None,
+    /// What is done now is for the end.
+    All,
+}
+
 /// What one step gave.
 struct Step {
     number: u64,
@@ -151,6 +160,22 @@ impl<'a> Trainer<'a> {
     /// Trains until all steps are done or somebody asks to stop; `first` says that the run's
     /// first node is still to be described.
     pub(crate) fn run(mut self, first: bool) -> Result<Ended, TrainError> {
+        self.train(first).map_err(|error| self.counted(error))
+    }
+
+    /// Says of an error that ends a launch which went on without records how many there are.
+    fn counted(&mut self, error: TrainError) -> TrainError {
+        if !self.degraded && self.unrecorded == 0 {
+            return error;
+        }
+        let _ = self.saver.wait();
+        let store = self.job.store();
+        // It waits for room once more.
+        let lost = unjournaled(store.close_uncompacted().map(drop));
+        TrainError::Degraded { unrecorded: self.unrecorded + store.dropped() + lost, source: Box::new(error) }
+    }
+
+    fn train(&mut self, first: bool) -> Result<Ended, TrainError> {
         let steps = self.course.steps;
         self.tell_start()?;
         if first {
@@ -212,12 +237,7 @@ impl<'a> Trainer<'a> {
         if self.tools.reopen.is_none() {
             return Err(error);
         }
-        let mut why = error.to_string();
-        let mut cause = std::error::Error::source(&error);
-        while let Some(next) = cause {
-            why.push_str(&format!(": {next}"));
-            cause = next.source();
-        }
+        let why = chain(&error);
         if std::mem::replace(&mut self.degraded, true) {
             tracing::warn!(error = %why, "training goes on without it");
         } else {
@@ -231,19 +251,21 @@ impl<'a> Trainer<'a> {
     }
 
     /// Opens the store anew, where that is asked for and it does not accept records any more. What its journal holds is
-    /// recovered by that.
-    fn mend(&mut self) -> Result<(), TrainError> {
+    /// recovered by that. No save may be under way.
+    fn mend(&mut self, patience: Patience) -> Result<(), TrainError> {
         let Some(reopen) = self.tools.reopen.filter(|_| !self.job.store().is_open()) else { return Ok(()) };
-        let lost = match self.job.store().flush() {
-            Err(StoreError::Failed { unwritten, journaled, .. }) => unwritten.saturating_sub(journaled),
-            _ => 0,
-        };
-        let store = reopen()?;
-        self.unrecorded += lost;
+        if patience == Patience::None {
+            ObjectStore::probe(self.job.store().root())?;
+        }
+        let (store, failed) = (reopen()?, Arc::clone(self.job.store()));
+        self.unrecorded += unjournaled(failed.flush().map(drop)) + failed.dropped();
         self.tools.stop.guard(&store);
         self.saver.use_store(Arc::clone(&store));
-        self.job.use_store(store);
+        self.job.use_store(Arc::clone(&store));
         self.degraded = false;
+        // The checkpoints that could not be announced.
+        let node = self.job.node()?;
+        store.remove_unmarked_checkpoints(node.name(), node.nonce())?;
         Ok(())
     }
 
@@ -435,7 +457,7 @@ impl<'a> Trainer<'a> {
             return Ok(true);
         }
         let node = self.job.node()?;
-        let reader = self.job.store().reader();
+        let reader = self.job.store().live_reader();
         let done = reader.query().node(&node).has(VALIDATION).count()?.value > 0;
         Ok(done || self.validate(step, None)?)
     }
@@ -443,7 +465,7 @@ impl<'a> Trainer<'a> {
     /// Saves the state after the last step that is done, whose node this is.
     fn save(&mut self, node: Node) -> Result<(), TrainError> {
         self.settle()?;
-        match self.begin_save(node) {
+        match self.begin_save(node, Patience::None) {
             Ok(()) => Ok(()),
             Err(error) => self.go_on_without(error),
         }
@@ -464,15 +486,15 @@ impl<'a> Trainer<'a> {
     fn settle_last(&mut self, node: &Node) -> Result<(), TrainError> {
         self.settle()?;
         if self.tools.reopen.is_some() && self.updates > 0 && self.saved.as_ref() != Some(node) {
-            self.begin_save(node.clone())?;
+            self.begin_save(node.clone(), Patience::All)?;
             let saved = self.saver.wait()?;
             self.tell_saved(saved);
         }
         Ok(())
     }
 
-    fn begin_save(&mut self, node: Node) -> Result<(), TrainError> {
-        self.mend()?;
+    fn begin_save(&mut self, node: Node, patience: Patience) -> Result<(), TrainError> {
+        self.mend(patience)?;
         let seq = node.seq();
         let state = self.job.state()?;
         let contents = Contents {
@@ -555,13 +577,13 @@ impl<'a> Trainer<'a> {
     }
 
     /// The last node keeps the finish marker: there is no tick after the last step.
-    fn finish(mut self) -> Result<Ended, TrainError> {
+    fn finish(&mut self) -> Result<Ended, TrainError> {
         let node = self.job.node()?;
         self.settle_last(&node)?;
         self.ended(node, true)
     }
 
-    fn stopped(mut self) -> Result<Ended, TrainError> {
+    fn stopped(&mut self) -> Result<Ended, TrainError> {
         let node = self.job.node()?;
         self.settle_last(&node)?;
         self.ended(node, false)
@@ -569,7 +591,7 @@ impl<'a> Trainer<'a> {
 
     /// Ends at the last step that is done, the live node's not being it. The clock has left the node of that step,
     /// but its state is still here, so what a stop right after the step would have saved is saved now.
-    fn given_up(mut self) -> Result<Ended, TrainError> {
+    fn given_up(&mut self) -> Result<Ended, TrainError> {
         let node = self.job.give_up()?;
         if self.updates == 0 {
             // The state is the one that the launch began with: a checkpoint holds it, or the seed gives it again.
@@ -594,33 +616,42 @@ impl<'a> Trainer<'a> {
         self.tools.progress.event(&Event::Notice(&format!("{why}; {shorter}")));
     }
 
-    fn ended(mut self, node: Node, finished: bool) -> Result<Ended, TrainError> {
-        let end = |store: &ObjectStore| -> Result<u64, TrainError> {
+    fn ended(&mut self, node: Node, finished: bool) -> Result<Ended, TrainError> {
+        let end = |store: &ObjectStore| -> Result<(), TrainError> {
             if finished {
                 store.finish(&node)?;
             }
-            Ok(store.flush()?.dropped)
+            store.flush()?;
+            Ok(())
         };
-        let dropped = match end(self.job.store()) {
+        match end(self.job.store()) {
             Err(error) if self.tools.reopen.is_some() => {
                 self.go_on_without(error)?;
-                self.mend()?;
-                end(self.job.store())?
+                self.mend(Patience::All)?;
+                end(self.job.store())?;
             }
             ended => ended?,
-        };
+        }
         tracing::debug!(node = %node, updates = self.updates, ticks = self.job.ticks(), "the loop ended");
         Ok(Ended {
             store: Arc::clone(self.job.store()),
-            unrecorded: self.unrecorded + dropped,
+            unrecorded: self.unrecorded + self.job.store().dropped(),
             finished,
             node,
             step: self.job.state()?.step,
             updates: self.updates,
             skipped: self.job.state()?.skipped,
             ticks: self.job.ticks(),
-            checkpoint: self.saved,
+            checkpoint: self.saved.clone(),
         })
+    }
+}
+
+/// How many records of a store that failed are not even in its journal.
+fn unjournaled(ended: Result<(), StoreError>) -> u64 {
+    match ended {
+        Err(StoreError::Failed { unwritten, journaled, .. }) => unwritten.saturating_sub(journaled),
+        _ => 0,
     }
 }
 

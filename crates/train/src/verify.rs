@@ -36,7 +36,7 @@ impl Checkpoints {
     /// [`QueryError::Io`] for the folder that cannot be listed.
     pub fn find(root: &Path) -> Result<Self, QueryError> {
         let mut found = Self::default();
-        let reader = ObjectReader::open(root)?.skipping_damaged();
+        let reader = ObjectReader::open_live(root)?.skipping_damaged();
         for node in reader.nodes_with_folders()? {
             let folder = reader.checkpoint_folder(&node);
             if folder.is_dir() {

@@ -159,7 +159,7 @@ fn compared(root: &Path, runs: Vec<RecordedRun>, wanted: &[&str]) -> Result<Vec<
     if runs.is_empty() {
         return Ok(Vec::new());
     }
-    let reader = ObjectReader::open(root).map_err(failure::query)?;
+    let reader = ObjectReader::open_live(root).map_err(failure::query)?;
     let with = |run: RecordedRun| -> Result<Compared, CliError> {
         let Some(address) = run.run.node.as_deref().and_then(|node| node.parse::<Address>().ok()) else {
             return Ok(Compared { run, fields: BTreeMap::new() });

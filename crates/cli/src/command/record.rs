@@ -1,13 +1,18 @@
 //! `waycairn record`: records of any program, as lines of JSON.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::sync::Arc;
 
 use clap::Args;
-use serde::Deserialize;
-use serde_json::{Map, json};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::error::Category;
+use serde_json::json;
+use serde_json::value::RawValue;
 use waycairn_dag::{Address, Node, Nonce};
-use waycairn_store::{ObjectStore, Scalar, StoreError, StoreOptions};
+use waycairn_store::{ObjectStore, RecordError, Scalar, StoreError, StoreOptions};
 use waycairn_train::Stop;
 
 use crate::context::Context;
@@ -43,10 +48,10 @@ processes that record one node the one with the lowest number wins; 0 is the def
 {\"flush\": true} is answered by a line {\"durable\": n} on standard output when the n records so far survive a loss of power and
 everybody sees them. {\"close\": true}, or the end of the input, flushes and ends. Between the two, a record is in the journal
 after a tenth of a second: if this program or yours is killed, it comes back. On a full disk records wait until there is room,
-and so does the answer to a flush.
+and so do the answer to a flush and the end.
 
-Ctrl-C, SIGTERM and whatever else asks for a stop end it in good order, with the exit status 4: the lines that it has read are
-recorded, and a last answer counts what is durable. A second Ctrl-C ends it at once.
+Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 end it in good order, with the exit status 4: the lines that it has read are recorded, and
+a last answer counts what is durable. On a full disk it says instead what is in the journal. A second Ctrl-C ends it at once.
 
 A line that cannot be recorded is told on standard error with its number, and harms no other: then {\"durable\": n, \"refused\": m}
 counts them, and the exit status is 1.")]
@@ -56,12 +61,15 @@ pub(crate) struct RecordArgs {
     pub(super) format: Option<crate::output::ShapeFormat>,
 }
 
+/// Most stores that are open at once. Each has threads and files of its own, and a program may have any number of tags.
+const MAX_STORES: usize = 64;
+
 /// What a line may say.
 #[derive(Debug)]
-enum Line {
+enum Line<'a> {
     Flush(Flush),
     Close(Close),
-    Record(Record),
+    Record(Record<'a>),
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,7 +86,7 @@ struct Close {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Record {
+struct Record<'a> {
     name: String,
     nonce: Option<String>,
     seq: u64,
@@ -86,8 +94,42 @@ struct Record {
     process: i64,
     parent: Option<Address>,
     tag: Option<String>,
-    #[serde(default)]
-    fields: Map<String, serde_json::Value>,
+    #[serde(default, borrow)]
+    fields: Fields<'a>,
+}
+
+/// The fields as they stand there: each one, and each digit of a number.
+#[derive(Debug, Default)]
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("an object of fields")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut fields = Vec::with_capacity(map.size_hint().unwrap_or(8));
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Each)
+    }
+}
+
+/// A float that JSON cannot say.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Float {
+    #[serde(rename = "$float")]
+    float: String,
 }
 
 pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError> {
@@ -95,8 +137,7 @@ pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError
     let _ = args.format;
     context.note_other_root();
     let stop = listen().map_err(CliError::system)?;
-    let (stores, nonces) = (BTreeMap::new(), BTreeMap::new());
-    let mut recorder = Recorder { context, stop: stop.clone(), stores, nonces, refused: 0 };
+    let mut recorder = Recorder::new(context, stop.clone());
     let mut answers = Answers { out: Destination::standard_output(), unread: false };
     // Before the first line, so that a root that cannot be written is told at once.
     recorder.store(0, None)?;
@@ -129,11 +170,14 @@ pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError
         }
     }
     let (stopped, unread) = (stop.is_requested(), answers.unread);
-    if stopped {
+    let flushed = recorder.flush();
+    if let (true, Ok(durable)) = (stopped, &flushed) {
         // Whoever was to read it may have been stopped as well.
-        answers.say(&recorder.flush()?);
+        answers.say(durable);
     }
+    // What is in no part is in the journal now, and this says of how much that is true.
     let refused = recorder.close(stopped)?;
+    flushed?;
     if unread {
         return Err(CliError::new("io", "the answers to flushes could not be written")
             .why("what was to read them has gone")
@@ -189,13 +233,30 @@ struct Recorder<'a> {
     context: &'a Context,
     stop: Stop,
     /// A store has one process index and one tag.
-    stores: BTreeMap<(i64, Option<String>), ObjectStore>,
+    stores: BTreeMap<(i64, Option<String>), Open>,
+    /// Counts the lines that went to a store.
+    turn: u64,
+    /// Records of stores that are closed already.
+    closed: u64,
+    /// It was said that the disk is full.
+    waits: bool,
     /// Those of runs whose lines have none.
     nonces: BTreeMap<String, String>,
     refused: u64,
 }
 
-impl Recorder<'_> {
+struct Open {
+    store: Arc<ObjectStore>,
+    /// When it was used last.
+    turn: u64,
+}
+
+impl<'a> Recorder<'a> {
+    fn new(context: &'a Context, stop: Stop) -> Recorder<'a> {
+        let (stores, nonces) = (BTreeMap::new(), BTreeMap::new());
+        Recorder { context, stop, stores, turn: 0, closed: 0, waits: false, nonces, refused: 0 }
+    }
+
     fn take(&mut self, line: &[u8]) -> Result<Asked, Refused> {
         let record = match parse(line).map_err(Refused::Line)? {
             Line::Flush(Flush { flush }) => return Ok(if flush { Asked::Flush } else { Asked::Nothing }),
@@ -204,6 +265,7 @@ impl Recorder<'_> {
         };
         let Record { name, nonce, seq, process, parent, tag, fields } = record;
         let fields = fields
+            .0
             .iter()
             .map(|(key, value)| Ok((key.as_str(), scalar(key, value)?)))
             .collect::<Result<Vec<_>, String>>()
@@ -220,24 +282,41 @@ impl Recorder<'_> {
             waycairn_store::check_tag(tag).map_err(|error| refused(&error))?;
         }
         let store = self.store(process, tag).map_err(Refused::Store)?;
-        match store.value(&node, &fields) {
-            Ok(()) => Ok(Asked::Nothing),
-            Err(error) if error.is_final() => Err(Refused::Store(failure::store(error.into()))),
-            Err(error) => Err(refused(&error)),
+        loop {
+            match store.value(&node, &fields) {
+                Ok(()) => return Ok(Asked::Nothing),
+                Err(RecordError::Full { records, .. }) if !self.stop.is_requested() => self.wait(records),
+                Err(error) if error.is_final() => return Err(Refused::Store(failure::store(error.into()))),
+                Err(error) => return Err(refused(&error)),
+            }
         }
     }
 
-    fn store(&mut self, process: i64, tag: Option<String>) -> Result<&ObjectStore, CliError> {
-        use std::collections::btree_map::Entry;
-        match self.stores.entry((process, tag)) {
-            Entry::Occupied(store) => Ok(store.into_mut()),
-            Entry::Vacant(place) => {
-                let (process, tag) = place.key().clone();
-                let options = StoreOptions { process, tag, ..StoreOptions::default() };
-                let root = self.context.root_to_write().path;
-                Ok(place.insert(ObjectStore::open(&root, options).map_err(failure::store)?))
-            }
+    fn store(&mut self, process: i64, tag: Option<String>) -> Result<Arc<ObjectStore>, CliError> {
+        self.turn += 1;
+        let key = (process, tag);
+        if let Some(open) = self.stores.get_mut(&key) {
+            open.turn = self.turn;
+            return Ok(Arc::clone(&open.store));
         }
+        if self.stores.len() >= MAX_STORES {
+            self.close_oldest()?;
+        }
+        let options = StoreOptions { process, tag: key.1.clone(), ..StoreOptions::default() };
+        let store = ObjectStore::open(&self.context.root_to_write().path, options).map_err(failure::store)?;
+        let store = Arc::new(store);
+        self.stores.insert(key, Open { store: Arc::clone(&store), turn: self.turn });
+        Ok(store)
+    }
+
+    /// Closes the store that was used the longest ago.
+    fn close_oldest(&mut self) -> Result<(), CliError> {
+        let oldest = self.stores.iter().min_by_key(|(_, open)| open.turn).map(|(key, _)| key.clone());
+        if let Some(open) = oldest.and_then(|key| self.stores.remove(&key)) {
+            self.closed += self.flush_store(&open.store)?;
+            open.store.close_uncompacted().map_err(failure::store)?;
+        }
+        Ok(())
     }
 
     /// The nonce of the lines of a name that have none.
@@ -261,23 +340,11 @@ impl Recorder<'_> {
 
     /// Makes all records durable, and says how many there are. While the disk is full it waits, and says so, unless it is to
     /// stop.
-    fn flush(&self) -> Result<Value, CliError> {
-        let mut durable = 0;
-        let mut told = false;
-        for store in self.stores.values() {
-            durable += loop {
-                match store.flush() {
-                    Ok(report) => break report.records,
-                    Err(StoreError::Full { records, .. }) if !self.stop.is_requested() => {
-                        if !std::mem::replace(&mut told, true) {
-                            let records = plural(records, "record");
-                            self.context
-                                .note(&format!("the disk is full: {records} wait until there is room"));
-                        }
-                    }
-                    Err(error) => return Err(failure::store(error)),
-                }
-            };
+    fn flush(&mut self) -> Result<Value, CliError> {
+        let stores: Vec<_> = self.stores.values().map(|open| Arc::clone(&open.store)).collect();
+        let mut durable = self.closed;
+        for store in stores {
+            durable += self.flush_store(&store)?;
         }
         Ok(Value::from(match self.refused {
             0 => json!({"durable": durable}),
@@ -285,42 +352,92 @@ impl Recorder<'_> {
         }))
     }
 
+    fn flush_store(&mut self, store: &ObjectStore) -> Result<u64, CliError> {
+        loop {
+            match store.flush() {
+                Ok(report) => {
+                    self.waits = false;
+                    return Ok(report.records);
+                }
+                Err(StoreError::Full { records, .. }) if !self.stop.is_requested() => self.wait(records),
+                Err(error) => return Err(failure::store(error)),
+            }
+        }
+    }
+
+    /// Says that the disk is full, once for each time.
+    fn wait(&mut self, records: u64) {
+        if !std::mem::replace(&mut self.waits, true) {
+            let records = plural(records, "record");
+            self.context.note(&format!("the disk is full: {records} wait until there is room"));
+        }
+    }
+
     /// Whoever asked for a stop may kill soon: then the parts stay as they are.
     fn close(self, stopped: bool) -> Result<u64, CliError> {
-        let close = if stopped { ObjectStore::close_uncompacted } else { ObjectStore::close };
+        let mut failed: Option<StoreError> = None;
         // All are closed before an error of one is told.
-        let closed: Vec<_> = self.stores.values().map(close).collect();
-        closed.into_iter().collect::<Result<Vec<_>, _>>().map_err(failure::store)?;
-        Ok(self.refused)
+        for Open { store, .. } in self.stores.into_values() {
+            let closed = if stopped { store.close_uncompacted() } else { store.close() };
+            failed = match (failed, closed.err()) {
+                (
+                    Some(StoreError::Failed { unwritten, journaled, source }),
+                    Some(StoreError::Failed { unwritten: more, journaled: of_them, .. }),
+                ) => Some(StoreError::Failed {
+                    unwritten: unwritten + more,
+                    journaled: journaled + of_them,
+                    source,
+                }),
+                (first, error) => first.or(error),
+            };
+        }
+        match failed {
+            Some(error) => Err(failure::store(error)),
+            None => Ok(self.refused),
+        }
     }
 }
 
 /// Reads a line, and says of one that is none what is wrong with it.
-fn parse(line: &[u8]) -> Result<Line, String> {
-    let value: serde_json::Value =
-        serde_json::from_slice(line).map_err(|error| format!("no JSON: {error}"))?;
-    let Some(object) = value.as_object() else {
+fn parse(line: &[u8]) -> Result<Line<'_>, String> {
+    let told = |error: serde_json::Error| match error.classify() {
+        Category::Data => one_line(&error.to_string()),
+        _ => format!("no JSON: {error}"),
+    };
+    if !line.trim_ascii_start().starts_with(b"{") {
+        serde_json::from_slice::<IgnoredAny>(line).map_err(told)?;
         return Err("no JSON object: a record is {\"name\": .., \"seq\": .., \"fields\": {..}}".to_owned());
-    };
-    let line = if object.contains_key("flush") {
-        serde_json::from_value(value).map(Line::Flush)
-    } else if object.contains_key("close") {
-        serde_json::from_value(value).map(Line::Close)
-    } else {
-        serde_json::from_value(value).map(Line::Record)
-    };
-    line.map_err(|error| one_line(&error.to_string()))
+    }
+    // What most lines are first.
+    serde_json::from_slice(line).map(Line::Record).or_else(|error| {
+        let keys = serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(line).map_err(told)?;
+        if keys.contains_key("flush") {
+            serde_json::from_slice(line).map(Line::Flush).map_err(told)
+        } else if keys.contains_key("close") {
+            serde_json::from_slice(line).map(Line::Close).map_err(told)
+        } else {
+            Err(told(error))
+        }
+    })
 }
 
 /// A value of a field; a float that JSON cannot say is an object of one key.
-fn scalar(key: &str, value: &serde_json::Value) -> Result<Scalar, String> {
-    let float = value.as_object().filter(|object| object.len() == 1).and_then(|object| object.get("$float"));
-    match float.and_then(serde_json::Value::as_str) {
-        Some("NaN") => Ok(Scalar::Float(f64::NAN)),
-        Some("Infinity") => Ok(Scalar::Float(f64::INFINITY)),
-        Some("-Infinity") => Ok(Scalar::Float(f64::NEG_INFINITY)),
-        _ => Scalar::try_from(value).map_err(|error| format!("the field `{}`: {error}", one_line(key))),
+fn scalar(key: &str, value: &RawValue) -> Result<Scalar, String> {
+    let wrong = |what: &dyn fmt::Display| format!("the field `{}`: {what}", one_line(key));
+    let text = value.get();
+    let number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    if number && !text.contains(['.', 'e', 'E']) {
+        let beyond = format!("{text} cannot be recorded: an integer has 64 bits, with its sign");
+        return text.parse().map(Scalar::Int).map_err(|_| wrong(&beyond));
     }
+    match serde_json::from_str(text).map(|Float { float }| float).as_deref() {
+        Ok("NaN") => return Ok(Scalar::Float(f64::NAN)),
+        Ok("Infinity") => return Ok(Scalar::Float(f64::INFINITY)),
+        Ok("-Infinity") => return Ok(Scalar::Float(f64::NEG_INFINITY)),
+        _ => {}
+    }
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| wrong(&error))?;
+    Scalar::try_from(&value).map_err(|error| wrong(&error))
 }
 
 #[cfg(test)]
@@ -337,18 +454,38 @@ mod tests {
         assert!(wrong("{\"name\": \"a\", \"seq\": 1, \"step\": 2}").contains("unknown field `step`"));
         assert!(wrong("{\"flush\": true, \"name\": \"a\"}").contains("unknown field `name`"));
         assert!(wrong("{\"name\": \"a\", \"seq\": 1, \"parent\": \"?\"}").contains("base64"));
+        assert!(wrong("{\"flush\": true, \"flush\": true}").contains("duplicate field `flush`"));
+        assert!(wrong("{\"name\": \"a\", \"seq\": 1, \"seq\": 2}").contains("duplicate field `seq`"));
+        assert!(wrong("{\"name\": \"a\", \"seq\": 1, \"fields\": 3}").contains("an object of fields"));
+        assert!(wrong("[\"a\", null, 1, 0, null, null, {}]").starts_with("no JSON object"));
+        assert!(wrong("{\"name\": \"a\", \"seq\": 1, \"fields\": {\"b\": 1}").starts_with("no JSON: EOF"));
         assert!(matches!(parse(b"{\"flush\": true}"), Ok(Line::Flush(Flush { flush: true }))));
     }
 
     #[test]
     fn cli_2_numbers_keep_their_types() {
-        let of = |text: &str| scalar("a", &serde_json::from_str(text).unwrap());
+        let of = |text: &str| scalar("a", serde_json::from_str(text).unwrap());
         assert_eq!(of("3"), Ok(Scalar::Int(3)));
+        assert_eq!(of("-0"), Ok(Scalar::Int(0)));
         assert_eq!(of("3.0"), Ok(Scalar::Float(3.0)));
+        assert_eq!(of("-9223372036854775808"), Ok(Scalar::Int(i64::MIN)));
+        assert_eq!(of("1e30"), Ok(Scalar::Float(1e30)));
+        assert_eq!(of("\"3\""), Ok(Scalar::Text("3".to_owned())));
+        assert_eq!(of("null"), Ok(Scalar::Null));
         assert!(matches!(of("{\"$float\": \"NaN\"}"), Ok(Scalar::Float(value)) if value.is_nan()));
         assert_eq!(of("{\"$float\": \"-Infinity\"}"), Ok(Scalar::Float(f64::NEG_INFINITY)));
-        for text in ["18446744073709551615", "[1]", "{\"$float\": \"x\"}", "{\"$float\": \"NaN\", \"b\": 1}"]
-        {
+        for text in [
+            "9223372036854775808",
+            "18446744073709551615",
+            "18446744073709551616",
+            "-9223372036854775809",
+            "123456789012345678901234567890",
+            "1e999",
+            "[1]",
+            "{\"$float\": \"x\"}",
+            "{\"$float\": \"NaN\", \"b\": 1}",
+            "{\"$float\": \"NaN\", \"$float\": \"NaN\"}",
+        ] {
             assert!(of(text).unwrap_err().contains("the field `a`"), "{text}");
         }
     }

@@ -249,7 +249,7 @@ fn request(args: &TrainArgs, context: &Context) -> Result<TrainRequest, CliError
     let base = match (&args.branch, &args.resume) {
         (None, None) => Base::None,
         (branch, resume) => {
-            let reader = ObjectReader::open(&root).map_err(failure::query)?;
+            let reader = ObjectReader::open_live(&root).map_err(failure::query)?;
             match (branch, resume) {
                 (Some(text), _) => {
                     let node = context.resolve(&reader, text)?;
@@ -312,7 +312,7 @@ fn named(args: &TrainArgs, mut error: TrainError) -> TrainError {
 /// An error whose advice lists the settings of the experiment that is asked for, or that a base is of, where that is not
 /// the one that is trained without a word.
 fn listed(mut error: CliError, request: &TrainRequest, context: &Context) -> CliError {
-    let of_base = |node| recorded_experiment(&ObjectReader::open(&request.root).ok()?, node);
+    let of_base = |node| recorded_experiment(&ObjectReader::open_live(&request.root).ok()?, node);
     let experiment = request.experiment.clone().or_else(|| match &request.base {
         Base::None => None,
         Base::Branch(node) | Base::Resume(node) => of_base(node),

@@ -151,6 +151,7 @@ fn what_no_repair_can_know_is_told_and_keeps_nobody_from_the_others() {
     store.close().unwrap();
     let values = values_folder(root.path());
     testkit::put(&values.join(".journal-new-0"), b"WCJRNL\x00\x02 of a newer program");
+    fs::create_dir(values.join(".writer-none")).unwrap();
     let outside = TempDir::new().unwrap();
     fs::remove_dir_all(reader.node_folder(&node(2))).unwrap();
     std::os::unix::fs::symlink(outside.path(), reader.node_folder(&node(2))).unwrap();
@@ -163,12 +164,13 @@ fn what_no_repair_can_know_is_told_and_keeps_nobody_from_the_others() {
             (ProblemKind::UnreadablePart, Some(Repair::SetAside)),
             (ProblemKind::ForeignSegment, None),
             (ProblemKind::UnsafePath, None),
+            (ProblemKind::Leftover, None),
         ],
         "{report:?}"
     );
     assert_eq!(fsck_repair(root.path(), &report.plan.unwrap()).unwrap().len(), 1);
     let after = fsck(root.path()).unwrap();
-    assert_eq!((after.problems.len(), after.plan), (2, None));
+    assert_eq!((after.problems.len(), after.plan), (3, None));
     assert!(values.join(".journal-new-0").exists());
 }
 

@@ -1,12 +1,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::*;
 use crate::blob::Marker;
 use crate::field::Scalar;
+use crate::journal::JournalPolicy;
 use crate::query::NodeRow;
 use crate::record::Attachment;
 use crate::schema::MAX_FOOTER_RUNS;
@@ -224,4 +226,44 @@ fn store_3_what_a_linked_part_leads_to_is_never_changed() {
     crate::tiers::compact_root(root.path()).unwrap();
     assert!(untouched());
     assert!(ObjectReader::open(root.path()).unwrap().removal(&a).unwrap().is_empty());
+}
+
+#[test]
+fn store_8_what_a_journal_holds_of_a_run_is_told_and_never_brings_it_back() {
+    let root = root();
+    let run = node("b", 0);
+    let kept = others(&root, &run);
+    let options = StoreOptions {
+        journal: JournalPolicy::Interval(Duration::from_millis(1)),
+        ..StoreOptions::default()
+    };
+    let dying = ObjectStore::open(root.path(), options).unwrap();
+    for name in ["a", "b"] {
+        dying.value(&node(name, 29), &[("late", 1.into())]).unwrap();
+    }
+    while dying.queue().unjournaled() > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let published = ObjectReader::open(root.path()).unwrap().removal(&run).unwrap();
+    let told = ObjectReader::open_live(root.path()).unwrap().removal(&run).unwrap();
+    assert_eq!(told, Removal { rows: published.rows + 1, ..published });
+    let store = ObjectStore::open(root.path(), StoreOptions::default()).unwrap();
+    let error = store.remove_run(&run).unwrap_err();
+    assert!(matches!(error, StoreError::Recording { .. }), "{error:?}");
+    dying.journal().release();
+    std::mem::forget(dying);
+    // Its journal cannot be published just now.
+    let values = values_folder(root.path());
+    let broken = waycairn_durable::fault::refuse("file.write", &values, 13, u64::MAX);
+    let error = store.remove_run(&run).unwrap_err();
+    assert!(!matches!(error, StoreError::Recording { .. }), "{error:?}");
+    drop(broken);
+    let removed = store.remove_run(&run).unwrap();
+    assert_eq!(removed.rows, told.rows);
+    store.close().unwrap();
+    drop(ObjectStore::open(root.path(), StoreOptions::default()).unwrap());
+    let left = ObjectReader::open_live(root.path()).unwrap().query().select_all().unwrap().value;
+    assert!(left.iter().all(|row| !row.node.same_run(&run)));
+    assert_eq!(left.len(), kept.len());
+    assert_eq!(left.iter().find(|row| row.node == node("a", 29)).unwrap().fields["late"], 1.into());
 }

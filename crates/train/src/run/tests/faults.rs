@@ -165,9 +165,42 @@ fn a_store_that_fails_stops_the_run_and_the_same_command_goes_on() {
         assert_eq!((error.code(), notices.len()), ("store", 0), "{error:?}");
         let report = run(&request);
         assert_eq!((report.status, report.unrecorded), (Status::Finished, 0));
-        assert_eq!(report.resumed_from.as_ref().unwrap().seq(), 1);
+        // That of step 4 is whole, and the journal says so where it could be written.
+        let from = if broken.1 == EIO { 1 } else { 3 };
+        assert_eq!(report.resumed_from.as_ref().unwrap().seq(), from, "{broken:?}");
         assert_eq!(final_weights(&rig.root(&root), &report), final_weights(&rig.root("b"), &whole));
     }
+}
+
+#[test]
+fn what_only_a_journal_says_of_a_run_is_gone_on_from_sampled_and_never_removed() {
+    let rig = Rig::new();
+    let whole = run(&rig.request("b", &[]));
+    let (request, root) = (rig.request("a", &[]), rig.root("a"));
+    let (failed, _) = on_a_disk_that_breaks(&request, ("file.write", ENOSPC), |_| false);
+    failed.unwrap_err();
+    // Nobody can publish it, and everybody reads it.
+    let disk = refuse("file.write", &root.join("objects/values"), 13, u64::MAX);
+    let published = ObjectReader::open(&root).unwrap().runs().unwrap();
+    let live = ObjectReader::open_live(&root).unwrap().runs().unwrap();
+    assert_eq!((&published[0].checkpoints[..], &live[0].checkpoints[..]), (&[1][..], &[1, 3][..]));
+    let node = live[0].last.at(3).unwrap();
+    let options = crate::SampleOptions { tokens: 3, ..crate::SampleOptions::default() };
+    crate::sample(&crate::experiments![Gpt], &root, &node, &options).unwrap();
+    let store = ObjectStore::open(&root, StoreOptions::default()).unwrap();
+    assert_eq!(store.remove_unmarked_checkpoints(node.name(), node.nonce()).unwrap(), 0);
+    assert!(!store.remove_unmarked_checkpoint(&node).unwrap());
+    drop((disk, store));
+    let branch = TrainRequest {
+        base: Base::Branch(node.clone()),
+        sets: vec![("steps".to_owned(), "5".to_owned())],
+        text: None,
+        ..request.clone()
+    };
+    assert_eq!(run(&branch).updates, 1);
+    let report = run(&request);
+    assert_eq!(report.resumed_from, Some(node));
+    assert_eq!(final_weights(&root, &report), final_weights(&rig.root("b"), &whole));
 }
 
 #[test]
@@ -202,7 +235,13 @@ fn a_run_that_may_degrade_ends_with_the_error_on_a_disk_that_stays_broken() {
     let rig = Rig::new();
     let request = TrainRequest { on_store_error: OnStoreError::Degrade, ..rig.request("a", &[]) };
     let (report, notices) = on_a_disk_that_breaks(&request, ("file.create", EIO), |_| false);
-    assert!(report.is_err() && !notices.is_empty(), "{notices:?}");
+    let error = report.unwrap_err();
+    assert_eq!((error.code(), notices.len()), ("store", 1), "{notices:?}");
+    let TrainError::Degraded { unrecorded, .. } = &error else { panic!("{error:?}") };
+    let kept = records(&rig.root("a"));
+    run(&rig.request("b", &[]));
+    // All but the one that nobody came to: that the run has ended.
+    assert_eq!(kept + unrecorded + 1, records(&rig.root("b")), "{error}");
     let report = run(&request);
     assert_eq!((report.status, report.resumed_from.as_ref().unwrap().seq()), (Status::Finished, 1));
 }
