@@ -111,8 +111,8 @@ pub enum OnStoreError {
     #[default]
     Stop,
     /// It goes on and counts what was not recorded. At each checkpoint it looks whether the disk takes files again, once and
-    /// without waiting, and opens the store anew if so: records and checkpoints go on with the disk. Only what must be there at the end, the last checkpoint and that the run ended, is
-    /// an error still.
+    /// without waiting, and opens the store anew if so: records and checkpoints go on with the disk. Only what must be there at
+    /// the end, the last checkpoint and that the run ended, is an error still.
     Degrade,
 }
 
