@@ -19,7 +19,8 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Puts the value of every element in its place.
+    /// Puts the value of every element in its place, by the vectors of whoever calls it.
+    #[inline(always)]
     pub(crate) fn apply(self, values: &mut [f32]) {
         match self {
             Self::Relu => values.iter_mut().for_each(|value| *value = relu(*value)),
@@ -38,15 +39,6 @@ impl Activation {
         }
     }
 
-    /// Adds the value of every element, weighted by its column, to the sums: see [`weighted`].
-    pub(crate) fn apply_weighted(self, columns: &[f32], weights: &[f32], sums: &mut [f32]) {
-        match self {
-            Self::Relu => weighted(columns, weights, sums, relu),
-            Self::Tanh => weighted(columns, weights, sums, tanh),
-            Self::Gelu => weighted(columns, weights, sums, gelu),
-        }
-    }
-
     /// Puts the value of the sum into `values`.
     pub(crate) fn apply_sum(self, values: &mut [f32], other: &[f32]) {
         let pairs = values.iter_mut().zip(other);
@@ -58,10 +50,9 @@ impl Activation {
     }
 }
 
-/// Adds the columns, each with its weight, to the sums, with a function over their elements: four columns a pass, because
-/// the sums are read and written once for them. A row's sum is one chain, from the first column to the last.
-#[inline(always)]
-pub(crate) fn weighted(columns: &[f32], weights: &[f32], sums: &mut [f32], of: impl Fn(f32) -> f32) {
+/// Adds the columns, each with its weight, to the sums: four columns a pass, because the sums are read and written once for
+/// them. A row's sum is one chain, from the first column to the last.
+pub(crate) fn weighted(columns: &[f32], weights: &[f32], sums: &mut [f32]) {
     let rows = sums.len();
     let mut fours = columns.chunks_exact(4 * rows);
     let mut weights_of_fours = weights.chunks_exact(4);
@@ -73,15 +64,15 @@ pub(crate) fn weighted(columns: &[f32], weights: &[f32], sums: &mut [f32], of: i
         let (third, fourth) = (&third[..rows], &fourth[..rows]);
         for (row, sum) in sums.iter_mut().enumerate() {
             *sum = *sum
-                + weight[0] * of(first[row])
-                + weight[1] * of(second[row])
-                + weight[2] * of(third[row])
-                + weight[3] * of(fourth[row]);
+                + weight[0] * first[row]
+                + weight[1] * second[row]
+                + weight[2] * third[row]
+                + weight[3] * fourth[row];
         }
     }
     for (column, weight) in fours.remainder().chunks_exact(rows).zip(weights_of_fours.remainder()) {
         for (sum, value) in sums.iter_mut().zip(column) {
-            *sum += weight * of(*value);
+            *sum += weight * value;
         }
     }
 }

@@ -84,6 +84,7 @@ mod normalization;
 mod pairs;
 mod prior;
 mod problem;
+mod product;
 mod random;
 mod rank;
 mod reweighting;

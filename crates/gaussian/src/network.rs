@@ -8,41 +8,34 @@
 //! - the first layer is split: the part of x and the part of theta are each computed once and added for every pair;
 //! - rows go through all layers in blocks of about [`ROWS`], so that activations stay in the cache of a core, and only the
 //!   sum over the observations leaves a block;
-//! - activations are stored feature by feature, so that bias, function and the last layer work on long contiguous columns,
-//!   and the matrix kernel reads and writes them without a transposition;
-//! - the bias is one more row of the weights, and a column of ones one more feature: a 64th of the product instead of a pass
-//!   over memory;
+//! - activations are stored feature by feature, so that all passes work on long contiguous columns, and a layer reads what the
+//!   one before it wrote: `product.rs`;
 //! - threads share nothing but the weights; each works at candidates of one case.
 //!
 //! # What was measured
 //!
-//! On one core of a Xeon at 2.6 GHz with AVX-512, by its own time:
+//! On one core of an AMD EPYC (Zen 5) with AVX-512, where `matrixmultiply` makes 235 GFLOP/s of \[480, 65\] x \[65, 64\]:
 //!
-//! | | GFLOP/s |
+//! | scores of the 4 x 64 network, 1 input, 1 parameter | GFLOP/s |
 //! | --- | --- |
-//! | `matrixmultiply` (through `ndarray`, whose interface is safe), \[480, 64\] x \[64, 64\] stored as here | 130 |
-//! | the same stored row by row | 112 |
-//! | `gemm`, stored as here; row by row | 90; 95 |
-//! | `matrixmultiply`, `gemm`: two matrices of 1024 x 1024 | 103; 89 |
-//! | scores of the 4 x 64 network, 1 input, 1 parameter, ensembles of 15, relu | 109 |
-//! | ensembles of 1; of 100 | 90; 106 |
-//! | tanh; gelu | 33; 19 |
+//! | ensembles of 15, relu | 245 |
+//! | ensembles of 1; of 100 | 215; 245 |
+//! | tanh; gelu | 48; 25 |
 //!
-//! So the kernel has four fifths of the time with relu: the rest are the passes over activations, which the baseline's vectors
-//! of four make. The other functions cost more than the products do.
+//! One layer alone comes to 270. With `matrixmultiply` for the layers, passes of their own for relu, and the bias as one more
+//! row, ensembles of 15 came to 180 on this machine and to 106 on a Xeon at 2.6 GHz. The other functions cost more than the
+//! products do.
 //!
 //! # What does not change a result
 //!
 //! A row's logit is one chain of operations that does not depend on where in a block the row stands, so the size of blocks
-//! and the number of threads change no bit, and a truth that is a candidate gets the candidate's own score. (The depth of a
-//! product is cut at a length that depends on the depth alone.)
+//! and the number of threads change no bit, and a truth that is a candidate gets the candidate's own score.
 
-use ndarray::linalg::general_mat_mul;
-use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder as _};
 use rayon::prelude::*;
 
 use crate::activation::{Activation, weighted};
 use crate::error::GaussianError;
+use crate::product::Layer;
 
 /// Rows of a block: activations of 64 features and their products take a quarter of a megabyte.
 pub const ROWS: usize = 480;
@@ -67,8 +60,11 @@ pub struct Network {
     /// Values of a parameter point.
     parameters: usize,
     activation: Activation,
-    /// \[dimension + parameters + 1, width\]: the first layer, its bias last.
-    first: Matrix,
+    /// \[dimension + parameters, width\]: the first layer, row by row, for its parts; and as a whole.
+    inputs: Vec<f32>,
+    /// \[width\].
+    biases: Vec<f32>,
+    first: Layer,
     body: Body,
     /// The last layer: one weight a feature.
     last: Vec<f32>,
@@ -77,20 +73,12 @@ pub struct Network {
     widest: usize,
 }
 
-/// Rows of weights, the bias last.
-#[derive(Clone, Debug)]
-struct Matrix {
-    inputs: usize,
-    outputs: usize,
-    values: Vec<f32>,
-}
-
 #[derive(Clone, Debug)]
 enum Body {
     /// Layer, activation, layer, activation.
-    Plain(Vec<Matrix>),
+    Plain(Vec<Layer>),
     /// h <- act(h + W2 act(W1 h)), for each pair.
-    Residual(Vec<(Matrix, Matrix)>),
+    Residual(Vec<(Layer, Layer)>),
 }
 
 /// The part of the first layer that parameter points decide: computed once for all cases.
@@ -109,6 +97,13 @@ impl Points {
     }
 }
 
+/// The part of the first layer that the observations of a case decide, with the bias.
+struct Ensemble {
+    /// \[count, width\].
+    parts: Vec<f32>,
+    count: usize,
+}
+
 /// Activations of one block, feature by feature.
 struct Block {
     current: Vec<f32>,
@@ -117,29 +112,22 @@ struct Block {
     logits: Vec<f32>,
 }
 
-impl Matrix {
-    fn new(layer: Linear<'_>, inputs: usize) -> Result<Self, GaussianError> {
-        let outputs = layer.bias.len();
-        if outputs == 0 {
+impl Linear<'_> {
+    /// Checks a layer of so many inputs.
+    fn check(&self, inputs: usize) -> Result<(), GaussianError> {
+        if self.bias.is_empty() {
             return Err(GaussianError::value("bias", "is empty: a layer has at least one output"));
         }
-        GaussianError::length("weight", layer.weight.len(), inputs * outputs)?;
-        let values = [layer.weight, layer.bias].concat();
-        if let Some(value) = values.iter().find(|value| !value.is_finite()) {
-            return Err(GaussianError::value("weight", format!("holds {value}; weights are finite")));
+        GaussianError::length("weight", self.weight.len(), inputs * self.bias.len())?;
+        match self.weight.iter().chain(self.bias).find(|value| !value.is_finite()) {
+            Some(value) => Err(GaussianError::value("weight", format!("holds {value}; weights are finite"))),
+            None => Ok(()),
         }
-        Ok(Self { inputs: inputs + 1, outputs, values })
     }
 
-    /// out \[outputs, rows\] = `input` \[inputs, rows\], both feature by feature.
-    fn product(&self, input: &[f32], out: &mut [f32], rows: usize) {
-        let input = ArrayView2::from_shape((rows, self.inputs).f(), &input[..rows * self.inputs]);
-        let weights = ArrayView2::from_shape((self.inputs, self.outputs), &self.values);
-        let out = ArrayViewMut2::from_shape((rows, self.outputs).f(), &mut out[..rows * self.outputs]);
-        // The slices have the lengths of their shapes.
-        if let (Ok(input), Ok(weights), Ok(mut out)) = (input, weights, out) {
-            general_mat_mul(1.0, &input, &weights, 0.0, &mut out);
-        }
+    fn layer(&self, inputs: usize) -> Result<Layer, GaussianError> {
+        self.check(inputs)?;
+        Ok(Layer::new(self.weight, self.bias))
     }
 }
 
@@ -158,15 +146,14 @@ impl Network {
         let [first, hidden @ .., last] = layers else {
             return Err(GaussianError::value("layers", "are fewer than two: one in and one out"));
         };
-        let first = Matrix::new(*first, dimension + parameters)?;
-        let mut width = first.outputs;
+        let mut width = first.bias.len();
         let mut body = Vec::with_capacity(hidden.len());
         for layer in hidden {
-            let layer = Matrix::new(*layer, width)?;
+            let layer = layer.layer(width)?;
             width = layer.outputs;
             body.push(layer);
         }
-        Self::new(dimension, parameters, activation, first, Body::Plain(body), *last, width)
+        Self::new(dimension, parameters, activation, *first, Body::Plain(body), *last, width)
     }
 
     /// Builds a `residual` network: a layer in, pairs of layers of the same width, a layer with one output.
@@ -182,12 +169,11 @@ impl Network {
         blocks: &[(Linear<'_>, Linear<'_>)],
         last: Linear<'_>,
     ) -> Result<Self, GaussianError> {
-        let first = Matrix::new(first, dimension + parameters)?;
-        let width = first.outputs;
+        let width = first.bias.len();
         let mut body = Vec::with_capacity(blocks.len());
         for (inner, outer) in blocks {
-            let inner = Matrix::new(*inner, width)?;
-            let outer = Matrix::new(*outer, inner.outputs)?;
+            let inner = inner.layer(width)?;
+            let outer = outer.layer(inner.outputs)?;
             GaussianError::length("bias", outer.outputs, width)?;
             body.push((inner, outer));
         }
@@ -198,7 +184,7 @@ impl Network {
         dimension: usize,
         parameters: usize,
         activation: Activation,
-        first: Matrix,
+        first: Linear<'_>,
         body: Body,
         last: Linear<'_>,
         width: usize,
@@ -206,23 +192,23 @@ impl Network {
         if dimension == 0 || parameters == 0 {
             return Err(GaussianError::value("layers", "take x and theta, each of at least one value"));
         }
-        let last = Matrix::new(last, width)?;
-        GaussianError::length("bias", last.outputs, 1)?;
+        let (inputs, biases) = (first.weight.to_vec(), first.bias.to_vec());
+        let first = first.layer(dimension + parameters)?;
+        last.check(width)?;
+        GaussianError::length("bias", last.bias.len(), 1)?;
         let hidden = match &body {
             Body::Plain(layers) => layers.iter().map(|layer| layer.outputs).max(),
             Body::Residual(blocks) => blocks.iter().map(|(inner, _)| inner.outputs).max(),
         };
         let widest = first.outputs.max(hidden.unwrap_or_default());
-        let bias = last.values[width];
-        let mut last = last.values;
-        last.truncate(width);
-        Ok(Self { dimension, parameters, activation, first, body, last, bias, widest })
+        let (last, bias) = (last.weight.to_vec(), last.bias[0]);
+        Ok(Self { dimension, parameters, activation, inputs, biases, first, body, last, bias, widest })
     }
 
     /// Multiply-adds of one row, without those that the split of the first layer saves.
     #[must_use]
     pub fn multiply_adds(&self) -> usize {
-        let of = |layer: &Matrix| (layer.inputs - 1) * layer.outputs;
+        let of = |layer: &Layer| layer.inputs * layer.outputs;
         let body: usize = match &self.body {
             Body::Plain(layers) => layers.iter().map(of).sum(),
             Body::Residual(blocks) => blocks.iter().map(|(inner, outer)| of(inner) + of(outer)).sum(),
@@ -234,12 +220,12 @@ impl Network {
     #[must_use]
     pub fn trainable_parameters(&self) -> usize {
         let body: usize = match &self.body {
-            Body::Plain(layers) => layers.iter().map(|layer| layer.values.len()).sum(),
+            Body::Plain(layers) => layers.iter().map(Layer::parameters).sum(),
             Body::Residual(blocks) => {
-                blocks.iter().map(|(inner, outer)| inner.values.len() + outer.values.len()).sum()
+                blocks.iter().map(|(inner, outer)| inner.parameters() + outer.parameters()).sum()
             }
         };
-        self.first.values.len() + body + self.last.len() + 1
+        self.first.parameters() + body + self.last.len() + 1
     }
 
     /// Takes parameter points \[count, parameters\] through their part of the first layer.
@@ -262,7 +248,7 @@ impl Network {
 
     /// `start` plus the inputs from `from` on, each with its weight for a feature.
     fn partial(&self, from: usize, feature: usize, inputs: &[f32], start: f32) -> f32 {
-        let weights = self.first.values[from * self.first.outputs..].chunks_exact(self.first.outputs);
+        let weights = self.inputs[from * self.first.outputs..].chunks_exact(self.first.outputs);
         inputs.iter().zip(weights).fold(start, |sum, (input, weights)| sum + input * weights[feature])
     }
 
@@ -303,9 +289,11 @@ impl Network {
         GaussianError::length("scores", scores.len(), cases * points.count)?;
         scores.par_chunks_mut(points.count).zip(observations.par_chunks(one)).try_for_each(
             |(scores, observations)| {
-                let parts = self.observation_parts(observations);
-                scores.par_chunks_mut(TASK).enumerate().try_for_each(|(task, scores)| {
-                    self.score(&parts, count, points, task * TASK, scores, rows);
+                let ensemble = Ensemble { parts: self.observation_parts(observations), count };
+                let block = || Block::new(self.widest, rows.min(count * points.count.min(TASK)));
+                let tasks = scores.par_chunks_mut(TASK).enumerate();
+                tasks.try_for_each_init(block, |block, (task, scores)| {
+                    self.score(&ensemble, points, task * TASK, scores, rows, block);
                     match scores.iter().find(|score| !score.is_finite()) {
                         None => Ok(()),
                         Some(score) => Err(GaussianError::value("scores", format!("hold {score}"))),
@@ -340,26 +328,25 @@ impl Network {
     /// The part of the first layer that observations decide, with the bias: \[count, width\].
     fn observation_parts(&self, observations: &[f32]) -> Vec<f32> {
         let width = self.first.outputs;
-        let biases = &self.first.values[(self.first.inputs - 1) * width..];
         let each = observations.chunks_exact(self.dimension);
-        each.flat_map(|x| (0..width).map(|feature| self.partial(0, feature, x, biases[feature]))).collect()
+        each.flat_map(|x| (0..width).map(|feature| self.partial(0, feature, x, self.biases[feature])))
+            .collect()
     }
 
     /// The scores of the points from `start` on, by blocks of candidates times observations.
     fn score(
         &self,
-        parts: &[f32],
-        count: usize,
+        Ensemble { parts, count }: &Ensemble,
         points: &Points,
         start: usize,
         scores: &mut [f64],
         rows: usize,
+        block: &mut Block,
     ) {
         let width = self.first.outputs;
         // Long columns of candidates where observations are few, and still some where they are many.
         let candidates = (rows / count).max(rows.min(16)).min(scores.len());
-        let together = (rows / candidates).clamp(1, count);
-        let mut block = Block::new(self.widest, candidates * together);
+        let together = (rows / candidates).clamp(1, *count);
         for (index, scores) in scores.chunks_mut(candidates).enumerate() {
             let (from, candidates) = (start + index * candidates, scores.len());
             scores.fill(0.0);
@@ -372,7 +359,7 @@ impl Network {
                         self.activation.apply_shifted(column, part[feature], into);
                     }
                 }
-                self.finish(&mut block, rows);
+                self.finish(block, rows);
                 // Observation by observation, whatever the block.
                 for logits in block.logits[..rows].chunks_exact(candidates) {
                     for (score, logit) in scores.iter_mut().zip(logits) {
@@ -388,22 +375,15 @@ impl Network {
         let width = self.first.outputs;
         match &self.body {
             Body::Plain(layers) => {
-                for (index, layer) in layers.iter().enumerate() {
-                    block.current[(layer.inputs - 1) * rows..][..rows].fill(1.0);
-                    layer.product(&block.current, &mut block.next, rows);
+                for layer in layers {
+                    layer.apply(&block.current, Some(self.activation), &mut block.next, rows);
                     std::mem::swap(&mut block.current, &mut block.next);
-                    if index + 1 < layers.len() {
-                        self.activation.apply(&mut block.current[..layer.outputs * rows]);
-                    }
                 }
             }
             Body::Residual(blocks) => {
                 for (inner, outer) in blocks {
-                    block.current[width * rows..][..rows].fill(1.0);
-                    inner.product(&block.current, &mut block.next, rows);
-                    self.activation.apply(&mut block.next[..inner.outputs * rows]);
-                    block.next[inner.outputs * rows..][..rows].fill(1.0);
-                    outer.product(&block.next, &mut block.third, rows);
+                    inner.apply(&block.current, Some(self.activation), &mut block.next, rows);
+                    outer.apply(&block.next, None, &mut block.third, rows);
                     self.activation
                         .apply_sum(&mut block.current[..width * rows], &block.third[..width * rows]);
                 }
@@ -411,14 +391,7 @@ impl Network {
         }
         let logits = &mut block.logits[..rows];
         logits.fill(self.bias);
-        let columns = &block.current[..self.last.len() * rows];
-        match &self.body {
-            // The activation of the last hidden layer waited for this pass over its columns.
-            Body::Plain(layers) if !layers.is_empty() => {
-                self.activation.apply_weighted(columns, &self.last, logits);
-            }
-            Body::Plain(_) | Body::Residual(_) => weighted(columns, &self.last, logits, |value| value),
-        }
+        weighted(&block.current[..self.last.len() * rows], &self.last, logits);
     }
 
     /// The logit of each row of x \[rows, dimension\] with its theta \[rows, parameters\], or with one theta
@@ -456,9 +429,7 @@ impl Network {
                         block.next[(self.dimension + input) * count + row] = *value;
                     }
                 }
-                block.next[(inputs - 1) * count..][..count].fill(1.0);
-                self.first.product(&block.next, &mut block.current, count);
-                self.activation.apply(&mut block.current[..self.first.outputs * count]);
+                self.first.apply(&block.next, Some(self.activation), &mut block.current, count);
                 self.finish(block, count);
                 for (out, logit) in out.iter_mut().zip(&block.logits) {
                     *out = f64::from(*logit);
@@ -475,7 +446,7 @@ impl Network {
 
 impl Block {
     fn new(widest: usize, rows: usize) -> Self {
-        let size = (widest + 1) * rows;
+        let size = widest * rows;
         Self {
             current: vec![0.0; size],
             next: vec![0.0; size],

@@ -78,7 +78,7 @@ pub const CANDIDATES: &[File] = files![
 ];
 
 /// Networks: logits, and scores of ensembles.
-pub const NETWORK: &[File] = files!["activation.rs", "error.rs", "network.rs"];
+pub const NETWORK: &[File] = files!["activation.rs", "error.rs", "network.rs", "product.rs"];
 
 /// Scores of any logit, and exact ones.
 pub const ENSEMBLE: &[File] = files!["ensemble.rs", "error.rs", "normal.rs", "problem.rs", "random.rs"];
@@ -138,6 +138,7 @@ pub const METRICS: &[File] = files![
     "metrics/verification.rs",
     "network.rs",
     "normal.rs",
+    "product.rs",
     "rank.rs",
     "reweighting.rs",
     "tarp.rs",
@@ -206,7 +207,7 @@ mod tests {
     fn lists_are_joined() {
         const PARTS: &[&[File]] = &[NETWORK, DENSITY];
         const FILES: &[File] = &join::<{ count(PARTS) }>(PARTS);
-        assert_eq!(FILES.len(), 5);
-        assert_eq!((FILES[0], FILES[4]), (NETWORK[0], DENSITY[1]));
+        assert_eq!(FILES.len(), 6);
+        assert_eq!((FILES[0], FILES[5]), (NETWORK[0], DENSITY[1]));
     }
 }
