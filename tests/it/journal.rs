@@ -611,6 +611,42 @@ fn cli_4_a_recorder_whose_input_ends_on_a_full_disk_waits_for_room_or_says_what_
     assert!(said.contains(&words), "no `{words}` in\n{said}");
 }
 
+#[test]
+fn cli_4_a_stop_on_a_full_disk_ends_a_recorder_that_has_more_to_read() {
+    // More lines than wait in memory, and more tags than stores are open.
+    let tag = |seq: u64| json!(format!("tag {}", seq % 100));
+    for (lines, tags) in [(75_000, false), (3_000, true)] {
+        let root = Root::new(program());
+        let lines: String = (0..lines)
+            .map(|seq| {
+                let mut line = json!({"name": "sim", "nonce": "94ab", "seq": seq});
+                if tags {
+                    line["tag"] = tag(seq);
+                }
+                line.to_string() + "\n"
+            })
+            .collect();
+        let _ = root.file("lines", lines);
+        let script = r#"
+            cd disk
+            echo '{"name":"sim","nonce":"94ab","seq":0}' | "$WAYCAIRN" record --root . || exit 1
+            dd if=/dev/zero of=fill bs=4k 2> ../dd
+            "$WAYCAIRN" record --root . < ../lines 2> ../said &
+            until grep -q 'until there is room' ../said; do sleep 0.1; done
+            kill -TERM $!
+            for second in $(seq 60); do kill -0 $! 2> ../gone || break; sleep 1; done
+            kill -9 $! 2> ../gone && exit 3
+            wait $!
+            [ $? = 1 ]
+        "#;
+        let Some(run) = on_a_small_disk(&root, script) else { return };
+        let said = said(&root);
+        assert_eq!(run.status, Some(0), "{run}\n{said}");
+        assert!(said.contains("not written"), "{said}");
+        assert!(!said.contains("make some, and"), "nothing waits any more\n{said}");
+    }
+}
+
 fn said(root: &Root) -> String {
     std::fs::read_to_string(root.folder().join("said")).expect("what it said")
 }

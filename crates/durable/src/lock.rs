@@ -188,9 +188,24 @@ impl Drop for FileLock {
     }
 }
 
-/// Opens a lock file, and makes it where there is none. An open for reading and writing waits for nobody.
+/// Opens a lock file, and makes it where there is none. An open for reading and writing waits for nobody. A link is not followed:
+/// what it leads to would be written over.
 fn open_lock(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    if path.is_symlink() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is a symbolic link, and a lock is a file",
+        ));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // One that somebody puts there at this moment is refused as well.
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    }
+    let file = options.open(path)?;
     regular(file.metadata()?.file_type())?;
     Ok(file)
 }

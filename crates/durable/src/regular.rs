@@ -30,7 +30,8 @@ pub fn open_file(path: &Path) -> io::Result<File> {
             // A socket is no file to open at all, and what the system says to that is no help.
             if let Ok(metadata) = std::fs::metadata(path) {
                 regular(metadata.file_type())?;
-            } else if error.kind() == io::ErrorKind::NotFound && path.is_symlink() {
+            } else if error.kind() != io::ErrorKind::PermissionDenied && path.is_symlink() {
+                // Or to itself, over others or not.
                 return Err(io::Error::new(io::ErrorKind::NotFound, Dangling));
             }
             Err(error)
@@ -186,6 +187,9 @@ pub(crate) mod tests {
         let link = root.path().join("FORMAT");
         assert!(!is_dangling(&open_file(&link).unwrap_err()));
         assert_eq!(read_format(root.path()).unwrap(), None);
+        std::os::unix::fs::symlink("FORMAT", &link).unwrap();
+        assert!(is_dangling(&open_file(&link).unwrap_err()), "one to itself");
+        std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink("nothing", &link).unwrap();
         let error = open_file(&link).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);

@@ -1,8 +1,8 @@
 //! One layer of a network over columns of rows, in the vectors that the machine has.
 //!
 //! Rows lie side by side, so that a vector holds one feature of as many rows, and a weight is the same for all of it: nothing is
-//! packed or transposed, and a layer's output is the next one's input as it is. A tile of outputs and rows is summed in registers from
-//! the bias on, input by input, and its function is applied before it is stored. That is the register-blocked kernel of
+//! packed or transposed, and a layer's output is the next one's input as it is. A tile of outputs and rows is summed in registers,
+//! input by input, and its bias is added and its function applied before it is stored. That is the register-blocked kernel of
 //! Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008), without its packing, which columns of a
 //! few hundred rows do not need.
 //!
@@ -125,7 +125,7 @@ impl Tile<'_> {
     fn outputs<S: Simd, const O: usize>(&self, simd: S, from: usize, out: &mut [f32]) {
         let place = self.row..self.row + VECTORS * S::F32_LANES;
         let (biases, weights) = self.panel.split_at(PANEL);
-        let mut sums: [[S::f32s; VECTORS]; O] = from_fn(|o| [simd.splat_f32s(biases[from + o]); VECTORS]);
+        let mut sums = [[simd.splat_f32s(0.0); VECTORS]; O];
         for (column, weights) in self.input.chunks_exact(self.rows).zip(weights.chunks_exact(PANEL)) {
             let (vectors, _) = S::as_simd_f32s(&column[place.clone()]);
             let vectors: [S::f32s; VECTORS] = from_fn(|v| vectors[v]);
@@ -136,12 +136,12 @@ impl Tile<'_> {
                 }
             }
         }
-        for (o, sums) in sums.into_iter().enumerate() {
+        for (o, (sums, bias)) in sums.into_iter().zip(&biases[from..from + O]).enumerate() {
             // The last panel may have fewer outputs.
             let Some(column) = out.get_mut(o * self.rows..(o + 1) * self.rows) else { continue };
             let (vectors, _) = S::as_mut_simd_f32s(&mut column[place.clone()]);
             for (vector, sum) in vectors.iter_mut().zip(sums) {
-                *vector = self.function(simd, sum);
+                *vector = self.function(simd, sum, *bias);
             }
         }
     }
@@ -151,21 +151,22 @@ impl Tile<'_> {
     fn rest<S: Simd>(&self, simd: S, out: &mut [f32]) {
         let end = self.rows.min(self.row + S::F32_LANES);
         let (biases, weights) = self.panel.split_at(PANEL);
-        let mut sums: [S::f32s; PANEL] = from_fn(|o| simd.splat_f32s(biases[o]));
+        let mut sums = [simd.splat_f32s(0.0); PANEL];
         for (column, weights) in self.input.chunks_exact(self.rows).zip(weights.chunks_exact(PANEL)) {
             let vector = simd.partial_load_f32s(&column[self.row..end]);
             for (sum, weight) in sums.iter_mut().zip(weights) {
                 *sum = simd.mul_add_f32s(simd.splat_f32s(*weight), vector, *sum);
             }
         }
-        for (column, sum) in out.chunks_exact_mut(self.rows).zip(sums) {
-            simd.partial_store_f32s(&mut column[self.row..end], self.function(simd, sum));
+        for (column, (sum, bias)) in out.chunks_exact_mut(self.rows).zip(sums.into_iter().zip(biases)) {
+            simd.partial_store_f32s(&mut column[self.row..end], self.function(simd, sum, *bias));
         }
     }
 
     /// A NaN stays one: a comparison, where a maximum would hide it.
     #[inline(always)]
-    fn function<S: Simd>(&self, simd: S, sum: S::f32s) -> S::f32s {
+    fn function<S: Simd>(&self, simd: S, sum: S::f32s, bias: f32) -> S::f32s {
+        let sum = simd.add_f32s(sum, simd.splat_f32s(bias));
         let zero = simd.splat_f32s(0.0);
         if self.relu { simd.select_f32s(simd.less_than_f32s(sum, zero), zero, sum) } else { sum }
     }

@@ -102,7 +102,7 @@ impl Source {
     /// # Errors
     /// [`StoreError::Part`] when it does not hold the rows that its footer tells of.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        let what = match read_all(&self.path) {
+        let what = match open_file(&self.path).map_err(|error| error.to_string()).and_then(read_all) {
             Ok(rows) if rows == self.facts.rows => return Ok(()),
             Ok(rows) => format!("its footer tells of {} rows, and it has {rows}", self.facts.rows),
             Err(what) => what,

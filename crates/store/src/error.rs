@@ -218,7 +218,10 @@ pub enum StoreError {
     #[error(transparent)]
     Lock(#[from] Box<LockError>),
     /// The disk is full, or a quota used up. Nothing is lost so far: the records wait, and are written when there is room.
-    #[error("the disk is full, and {records} records wait for room; make some, and they are written")]
+    #[error(
+        "the disk is full, and {records} record{} for room; make some, and what waits is written",
+        if *records == 1 { " waits" } else { "s wait" }
+    )]
     Full {
         /// How many.
         records: u64,

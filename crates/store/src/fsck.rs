@@ -3,7 +3,7 @@
 //! It reads every byte of every part. What it finds it only tells; a repair does what a check before it told, and nothing
 //! when anything has changed since.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use crate::blob::{blobs_folder, nodes_in};
 use crate::compact::{RETIRED_GRACE, TEMPORARY_AGE};
 use crate::error::StoreError;
 use crate::journal::{is_damaged_segment_name, is_segment_name, is_writer_name};
-use crate::listing::{Freshness, PartSet, list};
+use crate::listing::{Freshness, MAX_LISTINGS, PartSet, forget, list};
 use crate::part::{NEWER_ADVICE, is_retired_name, read_all, values_folder};
-use crate::published::Part;
+use crate::published::{OpenFault, Part};
 use crate::query::{
     Fault, FoldPlan, FoldSpec, IdentityScope, QueryError, RecordScope, Threads, fold_ranges, tables,
 };
@@ -148,11 +148,18 @@ pub fn fsck_repair(root: &Path, plan: &str) -> Result<Vec<Problem>, StoreError> 
     if report.plan.as_deref() != Some(plan) {
         return Err(StoreError::Plan { given: plan.to_owned(), found: report.plan });
     }
-    let repairs: Vec<Problem> =
+    let mut repairs: Vec<Problem> =
         report.problems.into_iter().filter(|problem| problem.repair.is_some()).collect();
+    let mut failed = None;
     if repairs.iter().any(|problem| problem.repair == Some(Repair::Recover)) {
-        // What cannot be recovered is in the log, and keeps nobody from the other repairs.
-        recover_each(root)?;
+        // What cannot be recovered keeps nobody from the other repairs.
+        let (_, kept) = recover_each(root)?;
+        let planned = repairs.len();
+        repairs.retain(|problem| {
+            let left = || problem.path.as_ref().is_some_and(|path| root.join(path).exists());
+            problem.repair != Some(Repair::Recover) || !left()
+        });
+        failed = kept.filter(|_| repairs.len() < planned);
     }
     for problem in &repairs {
         let Some(path) = problem.path.as_ref().map(|path| root.join(path)) else { continue };
@@ -166,7 +173,7 @@ pub fn fsck_repair(root: &Path, plan: &str) -> Result<Vec<Problem>, StoreError> 
             Some(Repair::Recover) | None => {}
         }
     }
-    Ok(repairs)
+    failed.map_or(Ok(repairs), Err)
 }
 
 struct Check {
@@ -196,27 +203,46 @@ impl Check {
     /// Every part, to its last byte.
     fn parts(&mut self) -> Result<(), StoreError> {
         let values = values_folder(&self.root);
-        let set = list(&values, Freshness::Published)?;
-        for (path, error) in set.damaged.iter() {
-            let path = values.join(path.file_name().unwrap_or_default());
-            let what = cause(error);
-            let newer = what.contains(NEWER_ADVICE);
-            let repair = (!newer).then_some(Repair::SetAside);
-            self.found(ProblemKind::UnreadablePart, Some(&path), None, &what, repair);
-        }
-        for part in set.parts.iter() {
-            self.report.parts += 1;
-            let path = values.join(&*part.name);
-            // What decodes may still be no identity, or no value: the fold says so.
-            let folded = read_all(&part.path).and_then(|rows| folds(&set, part).map(|()| rows));
-            match folded {
-                Ok(rows) => self.report.rows += rows,
-                Err(what) => {
-                    self.found(ProblemKind::UnreadablePart, Some(&path), None, &what, Some(Repair::SetAside));
+        let mut checked = HashSet::new();
+        let mut listings = 0;
+        loop {
+            let set = list(&values, Freshness::Published)?;
+            let mut replaced = false;
+            for part in set.parts.iter() {
+                if checked.contains(&part.name) {
+                    continue;
                 }
+                let path = values.join(&*part.name);
+                match check(&set, part) {
+                    Some(Ok(rows)) => self.report.rows += rows,
+                    Some(Err(what)) => {
+                        let repair = Some(Repair::SetAside);
+                        self.found(ProblemKind::UnreadablePart, Some(&path), None, &what, repair);
+                    }
+                    // Looked at once more, under this name or as what took its place.
+                    None if listings < MAX_LISTINGS => {
+                        forget(part);
+                        replaced = true;
+                        continue;
+                    }
+                    None => {}
+                }
+                self.report.parts += 1;
+                checked.insert(Arc::clone(&part.name));
             }
+            listings += 1;
+            if replaced {
+                continue;
+            }
+            for (path, error) in set.damaged.iter() {
+                let path = values.join(path.file_name().unwrap_or_default());
+                let what = cause(error);
+                let newer = what.contains(NEWER_ADVICE);
+                let repair = (!newer).then_some(Repair::SetAside);
+                self.found(ProblemKind::UnreadablePart, Some(&path), None, &what, repair);
+            }
+            return Ok(());
         }
-        Ok(())
     }
 
     /// What is hidden among the parts.
@@ -234,7 +260,10 @@ impl Check {
             let name = file_name.to_string_lossy();
             let age = entry.metadata().and_then(|metadata| metadata.modified()).ok();
             let age = age.and_then(|modified| now.duration_since(modified).ok()).unwrap_or_default();
-            if is_segment_name(&name) {
+            if is_segment_name(&name) && path.is_symlink() {
+                let what = "a symbolic link, which is no segment: nothing reads it";
+                self.found(ProblemKind::ForeignSegment, Some(&path), None, what, None);
+            } else if is_segment_name(&name) {
                 if self.is_orphan(&path, ProblemKind::ForeignSegment) {
                     match read_segment(&path) {
                         Ok(Some((segment, _))) if segment.foreign => {
@@ -284,7 +313,8 @@ impl Check {
     /// Whether nobody who lives owns a file; what cannot be looked at is a problem of this kind.
     fn is_orphan(&mut self, path: &Path, kind: ProblemKind) -> bool {
         match OwnedFile::is_owned(path) {
-            Ok(owned) => !owned,
+            // It may have been removed by its owner meanwhile.
+            Ok(owned) => !owned && path.symlink_metadata().is_ok(),
             Err(error) => {
                 let what =
                     std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
@@ -352,7 +382,7 @@ impl Check {
 }
 
 /// Folds all columns of one part.
-fn folds(set: &PartSet, part: &Arc<Part>) -> Result<(), String> {
+fn folds(set: &PartSet, part: &Arc<Part>) -> Result<(), Fault> {
     let alone = PartSet { parts: Arc::from([Arc::clone(part)]), damaged: Arc::from([]), ..set.clone() };
     let mut spec = FoldSpec::default();
     for name in part.schema.columns.keys() {
@@ -371,10 +401,25 @@ fn folds(set: &PartSet, part: &Arc<Part>) -> Result<(), String> {
         }
         folded => folded,
     }
-    .map_err(|fault| match fault {
-        Fault::Damaged(_, error) | Fault::Error(error) => cause(&error),
-        other => other.to_string(),
-    })
+}
+
+/// Reads a part to its last byte and folds it: how many rows it has, or what is wrong with it; `None` when it was replaced.
+fn check(set: &PartSet, part: &Arc<Part>) -> Option<Result<u64, String>> {
+    let rows = match part.open_file() {
+        Err(OpenFault::Stale) => return None,
+        Err(OpenFault::Io { source, .. }) => return Some(Err(source.to_string())),
+        Ok(file) => match read_all(file) {
+            Ok(rows) => rows,
+            wrong => return Some(wrong),
+        },
+    };
+    // What decodes may still be no identity, or no value: the fold says so.
+    match folds(set, part) {
+        Ok(()) => Some(Ok(rows)),
+        Err(Fault::Stale(_)) => None,
+        Err(Fault::Damaged(_, error) | Fault::Error(error)) => Some(Err(cause(&error))),
+        Err(other) => Some(Err(other.to_string())),
+    }
 }
 
 /// What an error says is wrong, without the file and the advice, which are told apart.

@@ -82,7 +82,8 @@ pub(crate) fn is_segment_name(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(|rest| !rest.is_empty())
 }
 
-/// The segments in a values folder, sorted; none where there is no folder.
+/// The segments in a values folder, sorted; none where there is no folder. A symbolic link is none: no writer makes one, and
+/// what it leads to is somebody else's.
 pub(crate) fn segments(values: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(values) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -90,8 +91,9 @@ pub(crate) fn segments(values: &Path) -> io::Result<Vec<PathBuf>> {
     };
     let mut paths = Vec::new();
     for entry in entries {
-        let name = entry?.file_name();
-        if name.to_str().is_some_and(is_segment_name) {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_str().is_some_and(is_segment_name) && !entry.file_type()?.is_symlink() {
             paths.push(values.join(name));
         }
     }
@@ -135,20 +137,28 @@ pub(crate) fn lives(values: &Path, writer: &str) -> Result<bool, StoreError> {
 /// Removes what dead writers left to say that they live; says of how many.
 ///
 /// # Errors
-/// [`StoreError::Io`], [`StoreError::Lock`], [`StoreError::Commit`].
+/// [`StoreError::Io`], [`StoreError::Commit`].
 pub(crate) fn sweep_writers(values: &Path) -> Result<u64, StoreError> {
     let failed = |source| StoreError::Io { operation: "list", path: values.to_owned(), source };
     let mut removed = 0;
     for entry in fs::read_dir(values).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
         if name.to_str().is_some_and(is_writer_name)
-            && let Some(dead) = OwnedFile::take(&values.join(name)).map_err(Box::new)?
+            && let Some(dead) = take_dead(&values.join(name))
         {
             dead.remove()?;
             removed += 1;
         }
     }
     Ok(removed)
+}
+
+/// Takes what says that a writer lives, if he does not. What cannot be taken is in nobody's way: a check tells of it.
+fn take_dead(path: &Path) -> Option<OwnedFile> {
+    OwnedFile::take(path).unwrap_or_else(|error| {
+        tracing::debug!(path = %path.display(), %error, "what says that a writer lives cannot be looked at");
+        None
+    })
 }
 
 /// The segments of one store object.

@@ -1,6 +1,7 @@
 //! A part: its names, what its footer says, and how it is written.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use parquet::schema::types::ColumnPath;
 use thiserror::Error;
 use uuid::Uuid;
 use waycairn_dag::Node;
-use waycairn_durable::{FormatVersion, open_file};
+use waycairn_durable::FormatVersion;
 
 use crate::presence::{Presence, Sparse, sparse};
 use crate::schema::{
@@ -77,14 +78,13 @@ pub(crate) fn is_retired_name(name: &OsStr) -> bool {
 
 /// Decodes a part to its last byte, and says how many rows it has. What is wrong with it, or with what its footer says of its
 /// row groups, is said in words.
-pub(crate) fn read_all(path: &Path) -> Result<u64, String> {
+pub(crate) fn read_all(file: File) -> Result<u64, String> {
     // A decoder that meets bytes it did not foresee may panic; that is damage, not a defect of the caller.
-    catch_unwind(AssertUnwindSafe(|| decode_all(path)))
+    catch_unwind(AssertUnwindSafe(|| decode_all(file)))
         .unwrap_or_else(|_| Err("its data cannot be decoded".to_owned()))
 }
 
-fn decode_all(path: &Path) -> Result<u64, String> {
-    let file = open_file(path).map_err(|error| error.to_string())?;
+fn decode_all(file: File) -> Result<u64, String> {
     let text = |error: ParquetError| error.to_string();
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(text)?;
     let promised = builder.metadata().file_metadata().num_rows();

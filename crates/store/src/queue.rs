@@ -82,7 +82,7 @@ pub(crate) struct Totals {
 }
 
 /// How long a flush or a close waits for a disk that is full.
-const FULL_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const FULL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the writer publishes at once.
 #[derive(Debug)]

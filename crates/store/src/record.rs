@@ -26,8 +26,8 @@ use waycairn_durable::{Durability, Revocable, StagedFile, fault};
 use crate::blob::{Blobs, PAYLOAD_SUFFIX, check_file_name, check_name};
 use crate::error::StoreError;
 use crate::field::{MAX_FIELD_NAME_BYTES, Scalar};
-use crate::queue::{Origin, Queue};
-use crate::retry::{Failed, RetryPolicy, retry};
+use crate::queue::{FULL_PATIENCE, Origin, Queue};
+use crate::retry::{Failed, RetryPolicy, is_full, retry};
 use crate::row::{Marks, check_fields};
 use crate::schema::ARTIFACT_SEPARATOR;
 
@@ -136,6 +136,8 @@ struct State {
     ended: bool,
     /// The thread is gone, and jobs will not be done.
     dead: bool,
+    /// The disk is full, and what it said.
+    stalled: Option<Arc<StoreError>>,
     /// Failures that no flush has reported.
     unreported: Failures,
     /// All failures.
@@ -204,12 +206,23 @@ impl Artifacts {
     /// Waits until every job so far is done.
     ///
     /// # Errors
-    /// [`StoreError::Artifacts`] for failures that were not reported before.
+    /// [`StoreError::Artifacts`] for failures that were not reported before; [`StoreError::Full`] when the disk is full and
+    /// stays so, and the jobs wait.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         let mut state = self.shared.lock();
         let target = state.submitted;
+        let begin = Instant::now();
         while state.done < target && !state.dead {
-            state = self.shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let Some(source) = &state.stalled else {
+                state = self.shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = FULL_PATIENCE.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                return Err(StoreError::Full { records: target - state.done, source: Arc::clone(source) });
+            }
+            (state, _) =
+                self.shared.progress.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
         }
         let dead = state.done < target;
         mem::take(&mut state.unreported).into_result()?;
@@ -256,7 +269,7 @@ impl Shared {
         let _guard = Guard(self);
         while let Some(mut job) = self.next_job() {
             let reply = job.reply.take();
-            let result = self.write(&job);
+            let result = self.write(&job, reply.is_some());
             if let Err(error) = &result {
                 tracing::error!(node = %job.node, artifact = job.title(), error = %error, "artifact not written");
             }
@@ -291,11 +304,12 @@ impl Shared {
         }
     }
 
-    fn write(&self, job: &Job) -> Result<(), StoreError> {
+    fn write(&self, job: &Job, waited_for: bool) -> Result<(), StoreError> {
         let mut marks = Marks::default();
         let mut committed = Vec::new();
         if !job.files.is_empty() {
-            committed = retry(&self.retry, thread::sleep, || self.commit_files(job))?;
+            committed =
+                self.with_room(waited_for, || retry(&self.retry, thread::sleep, || self.commit_files(job)))?;
             marks.blob = true;
             marks.record = true;
         }
@@ -313,6 +327,43 @@ impl Shared {
         drop(committed);
         tracing::debug!(node = %job.node, artifact = job.title(), bytes = job.bytes(), "artifact committed");
         Ok(())
+    }
+
+    /// Tries again for as long as the disk is full and the store is not closing, or somebody waits: those have the patience of a
+    /// flush.
+    fn with_room<T>(
+        &self,
+        waited_for: bool,
+        attempt: impl Fn() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let since = Instant::now();
+        loop {
+            let full = match attempt() {
+                Err(error) if is_full(&error) => error,
+                result => {
+                    self.lock().stalled = None;
+                    return result;
+                }
+            };
+            let mut state = self.lock();
+            if (state.ended || waited_for) && since.elapsed() >= FULL_PATIENCE {
+                state.stalled = None;
+                return Err(full);
+            }
+            if state.stalled.is_none() {
+                tracing::warn!(error = %full, "the disk is full: artifacts wait until there is room");
+            }
+            state.stalled = Some(Arc::new(full));
+            self.progress.notify_all();
+            // Whoever waits, or ends the store, has less patience than a writer whose records are in memory.
+            let pause = if state.ended || waited_for {
+                self.retry.full.min(FULL_PATIENCE / 5)
+            } else {
+                self.retry.full
+            };
+            let ended = state.ended;
+            drop(self.work.wait_timeout_while(state, pause, |state| state.ended == ended));
+        }
     }
 
     /// Every file is durable under its hidden name before the first becomes visible. After an error every name means

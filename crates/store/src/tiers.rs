@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -192,6 +193,10 @@ impl Found {
             }
             match open(&part.path, &mut lists) {
                 Ok(source) => found.sources.extend(source),
+                // Its writer merged it and ended meanwhile: the next compaction sees what took its place.
+                Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                    found.parts -= 1;
+                }
                 Err(error) => report.errors.push(Arc::new(error)),
             }
         }

@@ -27,6 +27,14 @@ pub enum SaveError {
         /// Why.
         source: CheckpointError,
     },
+    /// Its files are there, and the record that announces it is not durable.
+    #[error("the record of the checkpoint of `{node}` could not be written")]
+    Flush {
+        /// The node.
+        node: String,
+        /// Why.
+        source: StoreError,
+    },
     /// The store could not commit or announce it.
     #[error("the checkpoint of `{node}` could not be committed")]
     Commit {
@@ -174,7 +182,7 @@ fn save(
         }
         Err(source) => return Err(commit_error(source)),
     }
-    store.flush().map_err(commit_error)?;
+    store.flush().map_err(|source| SaveError::Flush { node: node.to_string(), source })?;
     tracing::info!(
         node = %node,
         bytes = written.bytes,

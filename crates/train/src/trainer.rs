@@ -17,7 +17,7 @@ use crate::job::{Job, JobError};
 use crate::launch::peak_bytes;
 use crate::learner::{Draw, Learner};
 use crate::progress::{Event, Progress};
-use crate::saver::{Saved, Saver};
+use crate::saver::{SaveError, Saved, Saver};
 use crate::schema::Key;
 use crate::settings::Settings;
 use crate::stop::Stop;
@@ -99,6 +99,10 @@ pub(crate) struct Trainer<'a> {
     refused: Option<RecordError>,
     /// Records that were not kept, where the loop goes on without them.
     unrecorded: u64,
+    /// The last node that a record of was refused.
+    refused_at: Option<u64>,
+    /// The node whose checkpoint was not announced, which is counted as a record.
+    unsaved: Option<u64>,
     /// It was said that the loop goes on without records.
     degraded: bool,
 }
@@ -148,6 +152,8 @@ impl<'a> Trainer<'a> {
             noticed: false,
             refused: None,
             unrecorded: 0,
+            refused_at: None,
+            unsaved: None,
             degraded: false,
             job,
             tools,
@@ -168,7 +174,9 @@ impl<'a> Trainer<'a> {
         if !self.degraded && self.unrecorded == 0 {
             return error;
         }
-        let _ = self.saver.wait();
+        if let Err(error) = self.saver.wait() {
+            self.count_unsaved(&error.into(), self.begun);
+        }
         let store = self.job.store();
         // It waits for room once more.
         let lost = unjournaled(store.close_uncompacted().map(drop));
@@ -207,7 +215,7 @@ impl<'a> Trainer<'a> {
             }
             match self.saver.poll() {
                 Ok(complete) => self.tell_saved(complete),
-                Err(error) => self.go_on_without(error)?,
+                Err(error) => self.go_on_unsaved(error.into(), self.begun)?,
             }
             if let Some(error) = self.refused.take() {
                 // The checkpoint above is what can still be kept.
@@ -219,6 +227,11 @@ impl<'a> Trainer<'a> {
             }
             if stopping {
                 return self.stopped();
+            }
+            // Where something of the node was refused, that is counted, and the mere node is no record more.
+            if self.refused_at == Some(self.job.node()?.seq()) {
+                self.job.pass()?;
+                continue;
             }
             match self.job.tick() {
                 Err(JobError::Record(error)) if self.tools.reopen.is_some() => {
@@ -465,9 +478,24 @@ impl<'a> Trainer<'a> {
     /// Saves the state after the last step that is done, whose node this is.
     fn save(&mut self, node: Node) -> Result<(), TrainError> {
         self.settle()?;
+        let seq = node.seq();
         match self.begin_save(node, Patience::None) {
             Ok(()) => Ok(()),
-            Err(error) => self.go_on_without(error),
+            Err(error) => self.go_on_unsaved(error, Some(seq)),
+        }
+    }
+
+    /// Goes on without the checkpoint of a node, where that is asked for.
+    fn go_on_unsaved(&mut self, error: TrainError, seq: Option<u64>) -> Result<(), TrainError> {
+        self.count_unsaved(&error, seq);
+        self.go_on_without(error)
+    }
+
+    /// Counts the record that would have announced a checkpoint, unless the store has it.
+    fn count_unsaved(&mut self, error: &TrainError, seq: Option<u64>) {
+        if self.tools.reopen.is_some() && !matches!(error, TrainError::Save(SaveError::Flush { .. })) {
+            self.unrecorded += 1;
+            self.unsaved = seq;
         }
     }
 
@@ -478,7 +506,7 @@ impl<'a> Trainer<'a> {
                 self.tell_saved(saved);
                 Ok(())
             }
-            Err(error) => self.go_on_without(error),
+            Err(error) => self.go_on_unsaved(error.into(), self.begun),
         }
     }
 
@@ -486,9 +514,17 @@ impl<'a> Trainer<'a> {
     fn settle_last(&mut self, node: &Node) -> Result<(), TrainError> {
         self.settle()?;
         if self.tools.reopen.is_some() && self.updates > 0 && self.saved.as_ref() != Some(node) {
-            self.begin_save(node.clone(), Patience::All)?;
-            let saved = self.saver.wait()?;
-            self.tell_saved(saved);
+            if self.unsaved.take_if(|seq| *seq == node.seq()).is_some() {
+                self.unrecorded -= 1;
+            }
+            let begun = self.begin_save(node.clone(), Patience::All);
+            match begun.and_then(|()| Ok(self.saver.wait()?)) {
+                Ok(saved) => self.tell_saved(saved),
+                Err(error) => {
+                    self.count_unsaved(&error, Some(node.seq()));
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
@@ -531,6 +567,7 @@ impl<'a> Trainer<'a> {
         if let Err(error) = self.job.store().value(node, fields) {
             if self.tools.reopen.is_some() {
                 self.unrecorded += 1;
+                self.refused_at = Some(node.seq());
                 // Without an error there, it goes on.
                 let _ = self.go_on_without(error);
             } else {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -12,7 +13,7 @@ use serde_json::error::Category;
 use serde_json::json;
 use serde_json::value::RawValue;
 use waycairn_dag::{Address, Node, Nonce};
-use waycairn_store::{ObjectStore, RecordError, Scalar, StoreError, StoreOptions};
+use waycairn_store::{ObjectStore, RecordError, Scalar, StoreError, StoreOptions, WhenFull};
 use waycairn_train::Stop;
 
 use crate::context::Context;
@@ -53,6 +54,8 @@ and so do the answer to a flush and the end.
 Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 end it in good order, with the exit status 4: the lines that it has read are recorded, and
 a last answer counts what is durable. On a full disk it says instead what is in the journal. A second Ctrl-C ends it at once.
 
+More than 64 tags and process numbers in turn make many small parts, which `waycairn compact` merges.
+
 A line that cannot be recorded is told on standard error with its number, and harms no other: then {\"durable\": n, \"refused\": m}
 counts them, and the exit status is 1.")]
 pub(crate) struct RecordArgs {
@@ -60,6 +63,9 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "FORMAT", hide = true)]
     pub(super) format: Option<crate::output::ShapeFormat>,
 }
+
+/// How long a record waits for room before it is looked whether to stop.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Most stores that are open at once. Each has threads and files of its own, and a program may have any number of tags.
 const MAX_STORES: usize = 64;
@@ -137,47 +143,61 @@ pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError
     let _ = args.format;
     context.note_other_root();
     let stop = listen().map_err(CliError::system)?;
-    let mut recorder = Recorder::new(context, stop.clone());
+    let mut recorder = Recorder::new(context, stop.clone())?;
     let mut answers = Answers { out: Destination::standard_output(), unread: false };
     // Before the first line, so that a root that cannot be written is told at once.
     recorder.store(0, None)?;
     stop.begin();
     let mut input = BufReader::with_capacity(BUFFER, UntilStop::new(stop.clone()).map_err(CliError::system)?);
-    let mut line = Vec::new();
+    let (mut line, mut failed) = (Vec::new(), None);
     for number in 1_u64.. {
         line.clear();
-        let read = input.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
+        let read = input.by_ref().take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line);
         let read = read.map_err(CliError::system)?;
+        let whole = line.ends_with(b"\n");
+        let long = read as u64 > MAX_LINE_BYTES && !whole;
         // A stop may have come in the middle of a line.
-        if read == 0 || (stop.is_requested() && !line.ends_with(b"\n")) {
+        if read == 0 || (stop.is_requested() && !whole) {
             break;
         }
-        if line.len() as u64 == MAX_LINE_BYTES {
-            // What follows is the rest of it, and no line of its own.
-            return Err(CliError::new("record", format!("line {number} has over {MAX_LINE_BYTES} bytes"))
-                .why("a record is a few scalar values")
-                .next("attach what is large to the node as a file; the lines before were recorded"));
+        if long {
+            recorder.refuse(number, &format!("over {MAX_LINE_BYTES} bytes; a record is a few scalar values"));
+            input.skip_until(b'\n').map_err(CliError::system)?;
+            continue;
         }
         if line.trim_ascii().is_empty() {
             continue;
         }
-        match recorder.take(&line) {
-            Ok(Asked::Nothing) => {}
-            Ok(Asked::Flush) => answers.say(&recorder.flush()?),
+        let asked = match recorder.take(&line) {
+            Ok(Asked::Flush) => recorder.flush().map(|durable| answers.say(&durable)),
             Ok(Asked::Close) => break,
-            Err(Refused::Line(what)) => recorder.refuse(number, &what),
-            Err(Refused::Store(error)) => return Err(error),
+            Ok(Asked::Nothing) => Ok(()),
+            Err(Refused::Line(what)) => {
+                recorder.refuse(number, &what);
+                Ok(())
+            }
+            Err(Refused::Store(error)) => {
+                recorder.refuse(number, "neither it nor what follows is recorded");
+                Err(error)
+            }
+        };
+        if let Err(error) = asked {
+            failed = Some(error);
+            break;
         }
     }
     let (stopped, unread) = (stop.is_requested(), answers.unread);
-    let flushed = recorder.flush();
-    if let (true, Ok(durable)) = (stopped, &flushed) {
+    let ended = match failed {
+        Some(error) => Err(error),
+        None => recorder.flush(),
+    };
+    if let (true, Ok(durable)) = (stopped, &ended) {
         // Whoever was to read it may have been stopped as well.
         answers.say(durable);
     }
     // What is in no part is in the journal now, and this says of how much that is true.
-    let refused = recorder.close(stopped)?;
-    flushed?;
+    let refused = recorder.close(stopped || ended.is_err())?;
+    ended?;
     if unread {
         return Err(CliError::new("io", "the answers to flushes could not be written")
             .why("what was to read them has gone")
@@ -232,6 +252,8 @@ enum Refused {
 struct Recorder<'a> {
     context: &'a Context,
     stop: Stop,
+    /// The id of this launch.
+    execution: String,
     /// A store has one process index and one tag.
     stores: BTreeMap<(i64, Option<String>), Open>,
     /// Counts the lines that went to a store.
@@ -252,9 +274,20 @@ struct Open {
 }
 
 impl<'a> Recorder<'a> {
-    fn new(context: &'a Context, stop: Stop) -> Recorder<'a> {
+    fn new(context: &'a Context, stop: Stop) -> Result<Recorder<'a>, CliError> {
         let (stores, nonces) = (BTreeMap::new(), BTreeMap::new());
-        Recorder { context, stop, stores, turn: 0, closed: 0, waits: false, nonces, refused: 0 }
+        let execution = random()?;
+        Ok(Recorder {
+            context,
+            stop,
+            execution,
+            stores,
+            turn: 0,
+            closed: 0,
+            waits: false,
+            nonces,
+            refused: 0,
+        })
     }
 
     fn take(&mut self, line: &[u8]) -> Result<Asked, Refused> {
@@ -286,7 +319,9 @@ impl<'a> Recorder<'a> {
             match store.value(&node, &fields) {
                 Ok(()) => return Ok(Asked::Nothing),
                 Err(RecordError::Full { records, .. }) if !self.stop.is_requested() => self.wait(records),
-                Err(error) if error.is_final() => return Err(Refused::Store(failure::store(error.into()))),
+                Err(error) if error.is_final() || matches!(error, RecordError::Full { .. }) => {
+                    return Err(Refused::Store(failure::store(error.into())));
+                }
                 Err(error) => return Err(refused(&error)),
             }
         }
@@ -302,7 +337,13 @@ impl<'a> Recorder<'a> {
         if self.stores.len() >= MAX_STORES {
             self.close_oldest()?;
         }
-        let options = StoreOptions { process, tag: key.1.clone(), ..StoreOptions::default() };
+        let options = StoreOptions {
+            process,
+            tag: key.1.clone(),
+            execution: Some(self.execution.clone()),
+            when_full: WhenFull::Block(PATIENCE),
+            ..StoreOptions::default()
+        };
         let store = ObjectStore::open(&self.context.root_to_write().path, options).map_err(failure::store)?;
         let store = Arc::new(store);
         self.stores.insert(key, Open { store: Arc::clone(&store), turn: self.turn });
@@ -311,11 +352,15 @@ impl<'a> Recorder<'a> {
 
     /// Closes the store that was used the longest ago.
     fn close_oldest(&mut self) -> Result<(), CliError> {
-        let oldest = self.stores.iter().min_by_key(|(_, open)| open.turn).map(|(key, _)| key.clone());
-        if let Some(open) = oldest.and_then(|key| self.stores.remove(&key)) {
-            self.closed += self.flush_store(&open.store)?;
-            open.store.close_uncompacted().map_err(failure::store)?;
-        }
+        let oldest = self.stores.iter().min_by_key(|(_, open)| open.turn);
+        let Some((key, store)) = oldest.map(|(key, open)| (key.clone(), Arc::clone(&open.store))) else {
+            return Ok(());
+        };
+        // It stays among the others until all that it has is durable.
+        let records = self.flush_store(&store)?;
+        store.close_uncompacted().map_err(failure::store)?;
+        self.closed += records;
+        self.stores.remove(&key);
         Ok(())
     }
 
@@ -324,9 +369,7 @@ impl<'a> Recorder<'a> {
         if let Some(nonce) = self.nonces.get(name) {
             return Ok(nonce.clone());
         }
-        let mut bytes = [0; 8];
-        getrandom::fill(&mut bytes).map_err(|error| CliError::of("io", error))?;
-        let nonce = Nonce::from_random(bytes).as_str().to_owned();
+        let nonce = random()?;
         self.context.note(&format!("new run {}", crate::table::printable(&format!("{name}@{nonce}"))));
         self.nonces.insert(name.to_owned(), nonce.clone());
         Ok(nonce)
@@ -373,12 +416,29 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Whoever asked for a stop may kill soon: then the parts stay as they are.
-    fn close(self, stopped: bool) -> Result<u64, CliError> {
+    /// With `soon` the parts stay as they are, and all stores close at once: whoever asked for a stop may kill soon, and each
+    /// waits a while for a disk that is full.
+    fn close(self, soon: bool) -> Result<u64, CliError> {
+        let stores: Vec<_> = self.stores.into_values().map(|open| open.store).collect();
+        let closed: Vec<Result<_, StoreError>> = match soon {
+            true => std::thread::scope(|scope| {
+                let closing: Vec<_> =
+                    stores.iter().map(|store| scope.spawn(|| store.close_uncompacted())).collect();
+                closing
+                    .into_iter()
+                    .zip(&stores)
+                    .map(|(thread, store)| match thread.join() {
+                        Ok(closed) => closed,
+                        // It says at every close how it ended.
+                        Err(_) => store.close_uncompacted(),
+                    })
+                    .collect()
+            }),
+            false => stores.iter().map(|store| store.close()).collect(),
+        };
         let mut failed: Option<StoreError> = None;
         // All are closed before an error of one is told.
-        for Open { store, .. } in self.stores.into_values() {
-            let closed = if stopped { store.close_uncompacted() } else { store.close() };
+        for closed in closed {
             failed = match (failed, closed.err()) {
                 (
                     Some(StoreError::Failed { unwritten, journaled, source }),
@@ -396,6 +456,13 @@ impl<'a> Recorder<'a> {
             None => Ok(self.refused),
         }
     }
+}
+
+/// An id that nobody else has.
+fn random() -> Result<String, CliError> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| CliError::of("io", error))?;
+    Ok(Nonce::from_random(bytes).as_str().to_owned())
 }
 
 /// Reads a line, and says of one that is none what is wrong with it.
@@ -430,10 +497,12 @@ fn scalar(key: &str, value: &RawValue) -> Result<Scalar, String> {
         let beyond = format!("{text} cannot be recorded: an integer has 64 bits, with its sign");
         return text.parse().map(Scalar::Int).map_err(|_| wrong(&beyond));
     }
-    match serde_json::from_str(text).map(|Float { float }| float).as_deref() {
-        Ok("NaN") => return Ok(Scalar::Float(f64::NAN)),
-        Ok("Infinity") => return Ok(Scalar::Float(f64::INFINITY)),
-        Ok("-Infinity") => return Ok(Scalar::Float(f64::NEG_INFINITY)),
+    // What is derived reads an array as well.
+    let float = text.starts_with('{').then(|| serde_json::from_str::<Float>(text).ok()).flatten();
+    match float.as_ref().map(|Float { float }| float.as_str()) {
+        Some("NaN") => return Ok(Scalar::Float(f64::NAN)),
+        Some("Infinity") => return Ok(Scalar::Float(f64::INFINITY)),
+        Some("-Infinity") => return Ok(Scalar::Float(f64::NEG_INFINITY)),
         _ => {}
     }
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| wrong(&error))?;
@@ -482,6 +551,7 @@ mod tests {
             "123456789012345678901234567890",
             "1e999",
             "[1]",
+            "[\"NaN\"]",
             "{\"$float\": \"x\"}",
             "{\"$float\": \"NaN\", \"b\": 1}",
             "{\"$float\": \"NaN\", \"$float\": \"NaN\"}",

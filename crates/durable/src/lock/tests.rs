@@ -220,3 +220,20 @@ fn durable_4_shared_locks_keep_the_exclusive_one_away_and_not_each_other() {
     drop(other);
     let _free = FileLock::try_acquire(&path).unwrap();
 }
+
+#[cfg(unix)]
+#[test]
+fn what_a_link_leads_to_is_never_written_over() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, target) = (root.path().join("lock"), root.path().join("precious"));
+    write_file(&target, b"precious", Durability::Regenerable).unwrap();
+    for target in ["precious", "nothing"] {
+        std::os::unix::fs::symlink(target, &path).unwrap();
+        let error = FileLock::try_acquire(&path).unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.contains("it is a symbolic link"), "{cause}");
+        std::fs::remove_file(&path).unwrap();
+    }
+    assert_eq!(std::fs::read(&target).unwrap(), b"precious");
+    assert!(!root.path().join("nothing").exists());
+}

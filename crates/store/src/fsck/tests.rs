@@ -199,3 +199,48 @@ fn a_footer_that_tells_a_wrong_place_of_a_column_is_found() {
     assert_eq!(problems.len(), 1);
     assert!(problems[0].what.contains("waycairn.sparse"), "{problems:?}");
 }
+
+#[test]
+fn a_link_that_is_called_as_a_segment_is_read_by_nobody_and_told() {
+    let (root, store) = root();
+    store.close().unwrap();
+    let elsewhere = TempDir::new().unwrap();
+    let other = ObjectStore::open(elsewhere.path(), options()).unwrap();
+    other.value(&node(70), &[("a", 1.into())]).unwrap();
+    while other.queue().unjournaled() > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    other.journal().release();
+    std::mem::forget(other);
+    let segment = crate::journal::segments(&values_folder(elsewhere.path())).unwrap().remove(0);
+    let values = values_folder(root.path());
+    std::os::unix::fs::symlink(&segment, values.join(".journal-linked-0")).unwrap();
+    std::os::unix::fs::symlink("nothing", values.join(".journal-none-0")).unwrap();
+    let live = ObjectReader::open_live(root.path()).unwrap();
+    assert!(live.node(&node(70)).unwrap().is_none());
+    assert_eq!(crate::recover(root.path()).unwrap(), crate::RecoverReport::default());
+    assert_eq!(found(&root), [(ProblemKind::ForeignSegment, None), (ProblemKind::ForeignSegment, None)]);
+    assert!(segment.exists());
+}
+
+#[test]
+fn a_repair_that_cannot_recover_says_so_and_does_the_others() {
+    let (root, store) = root();
+    store.value(&node(9), &[("a", 1.into())]).unwrap();
+    while store.queue().unjournaled() > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    store.journal().release();
+    std::mem::forget(store);
+    let values = values_folder(root.path());
+    testkit::put(&values.join("part-none.parquet"), b"");
+    let plan = fsck(root.path()).unwrap().plan.unwrap();
+    let disk = waycairn_durable::fault::refuse("file.write", &values, 13, u64::MAX);
+    let error = fsck_repair(root.path(), &plan).unwrap_err();
+    assert!(error.to_string().contains("write"), "{error}");
+    drop(disk);
+    let left = fsck(root.path()).unwrap();
+    assert_eq!(found(&root), [(ProblemKind::OrphanSegment, Some(Repair::Recover))]);
+    assert_eq!(fsck_repair(root.path(), &left.plan.unwrap()).unwrap().len(), 1);
+    assert!(found(&root).is_empty());
+}

@@ -307,6 +307,41 @@ fn store_2_a_close_does_not_wait_for_ever_and_the_journal_keeps_what_it_can() {
     assert_eq!(recover(root.path()).unwrap().records, 1);
 }
 
+/// As records do, while nobody waits for them.
+#[test]
+fn store_2_a_full_disk_makes_artifacts_wait_and_loses_none() {
+    let root = TempDir::new().unwrap();
+    let retry = crate::retry::RetryPolicy { full: Duration::from_millis(20), ..Default::default() };
+    let store = ObjectStore::open_with(root.path(), quick(), retry).unwrap();
+    let blobs = crate::blob::blobs_folder(root.path());
+    let disk = refuse("file.write", &blobs, ENOSPC, u64::MAX);
+    store.artifact(&node(0), "summary", &[("mean", 1.into())], &[1, 2, 3]).unwrap();
+    let error = store.flush().unwrap_err();
+    assert!(matches!(error, StoreError::Full { records: 1, .. }), "{error:?}");
+    drop(disk);
+    store.flush().unwrap();
+    let there = store.reader().node(&node(0)).unwrap().unwrap();
+    assert_eq!((there.artifacts.len(), &there.fields["summary/mean"]), (1, &Scalar::Int(1)));
+
+    let disk = refuse("file.write", &blobs, EDQUOT, u64::MAX);
+    let files = vec![("curve.svg".to_owned(), vec![7; 50])];
+    let attachment = crate::record::Attachment { files, ..Default::default() };
+    let error = store.attach(&node(0), attachment.clone()).unwrap_err();
+    assert!(crate::retry::is_full(&error), "who waits is told after a while: {error:?}");
+    assert!(store.reader().node(&node(0)).unwrap().unwrap().files.is_empty());
+    store.artifact(&node(1), "summary", &[], &[1]).unwrap();
+    let closed = store.close().unwrap_err();
+    assert!(
+        matches!(closed, StoreError::Artifacts { failed: 1, .. }),
+        "a close does not wait for ever: {closed:?}"
+    );
+    drop(disk);
+    let again = ObjectStore::open(root.path(), quick()).unwrap();
+    again.attach(&node(0), attachment).unwrap();
+    again.flush().unwrap();
+    assert_eq!(again.reader().node(&node(0)).unwrap().unwrap().files.len(), 1);
+}
+
 /// How many records are there twice.
 fn twice(store: &ObjectStore) -> usize {
     let text = "select _x_write from records group by _x_writer, _x_write having count(*) > 1";

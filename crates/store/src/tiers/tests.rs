@@ -222,3 +222,36 @@ fn store_3_what_is_there_twice_goes_when_its_replacement_is_whole() {
     assert_eq!(compact_root(root.path()).unwrap().sources, 0);
     assert_eq!(testkit::parts(root.path()).len(), 2);
 }
+
+#[test]
+fn a_compaction_and_a_check_beside_writers_that_close_find_nothing_wrong() {
+    let root = TempDir::new().unwrap();
+    let writing = std::sync::atomic::AtomicUsize::new(2);
+    std::thread::scope(|scope| {
+        for process in 0..2 {
+            let (root, writing) = (root.path(), &writing);
+            scope.spawn(move || {
+                for round in 0..25 {
+                    let options = StoreOptions { process, ..StoreOptions::default() };
+                    let store = ObjectStore::open(root, options).unwrap();
+                    for seq in 0..4 {
+                        let node = Node::new("run", "0123456789abcdef", round * 4 + seq).unwrap();
+                        store.value(&node, &[("a", 1.into())]).unwrap();
+                        store.flush().unwrap();
+                    }
+                    store.close().unwrap();
+                }
+                writing.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+            });
+        }
+        while writing.load(std::sync::atomic::Ordering::SeqCst) > 0 {
+            let report = compact_root(root.path()).unwrap();
+            assert!(report.errors.is_empty(), "{:?}", report.errors);
+            let checked = crate::fsck(root.path()).unwrap();
+            assert!(checked.problems.is_empty(), "{:?}", checked.problems);
+        }
+    });
+    compact_root(root.path()).unwrap();
+    let rows = ObjectReader::open(root.path()).unwrap().sql("select * from records").unwrap().num_rows();
+    assert_eq!(rows, 200);
+}

@@ -231,15 +231,34 @@ fn a_run_that_may_degrade_goes_on_without_records_and_with_the_disk() {
 }
 
 #[test]
+fn a_run_that_degrades_for_a_while_counts_each_record_once() {
+    let rig = Rig::new();
+    let sets = [("steps", "21"), ("report_every", "3")];
+    run(&rig.request("b", &sets));
+    let request = TrainRequest { on_store_error: OnStoreError::Degrade, ..rig.request("a", &sets) };
+    // Two checkpoints and more are lost before the disk is well again.
+    let mended = |event: &Event<'_>| matches!(event, Event::Step { step: 12, .. });
+    let (report, notices) = on_a_disk_that_breaks(&request, ("file.create", EIO), mended);
+    let report = report.unwrap();
+    assert_eq!((report.status, notices.len()), (Status::Finished, 1), "{notices:?}");
+    assert!(report.unrecorded > 8, "{}", report.unrecorded);
+    assert_eq!(records(&rig.root("a")) + report.unrecorded, records(&rig.root("b")));
+    let folders = std::fs::read_dir(rig.root("a").join("objects/blobs")).unwrap();
+    let there = folders.filter(|folder| folder.as_ref().unwrap().path().join("checkpoint").exists()).count();
+    assert_eq!(there, checkpoints(&rig.root("a"), &report).len(), "none is left that nothing announces");
+}
+
+#[test]
 fn a_run_that_may_degrade_ends_with_the_error_on_a_disk_that_stays_broken() {
     let rig = Rig::new();
-    let request = TrainRequest { on_store_error: OnStoreError::Degrade, ..rig.request("a", &[]) };
+    let sets = [("steps", "13"), ("report_every", "3")];
+    let request = TrainRequest { on_store_error: OnStoreError::Degrade, ..rig.request("a", &sets) };
     let (report, notices) = on_a_disk_that_breaks(&request, ("file.create", EIO), |_| false);
     let error = report.unwrap_err();
     assert_eq!((error.code(), notices.len()), ("store", 1), "{notices:?}");
     let TrainError::Degraded { unrecorded, .. } = &error else { panic!("{error:?}") };
     let kept = records(&rig.root("a"));
-    run(&rig.request("b", &[]));
+    run(&rig.request("b", &sets));
     // All but the one that nobody came to: that the run has ended.
     assert_eq!(kept + unrecorded + 1, records(&rig.root("b")), "{error}");
     let report = run(&request);
