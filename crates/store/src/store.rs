@@ -469,7 +469,7 @@ impl ObjectStore {
     ///
     /// # Errors
     /// [`StoreError::EntryName`] and [`StoreError::Record`] for what is wrong with the attachment; anything
-    /// else when it could not be written. Nothing is announced then.
+    /// else when it could not be written. Nothing is announced then. On a disk that is full it waits for five seconds.
     ///
     /// # Durability
     /// On return the files survive a loss of power; after [`ObjectStore::flush`] their record does too.
