@@ -59,7 +59,7 @@ use std::time::Instant;
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, ShapeBuilder as _};
 use waycairn_analysis_host::{Discovery, stream};
-use waycairn_benches::{Figure, Rival, compare, medians, quantile};
+use waycairn_benches::{Figure, Rival, compare, medians, peak, quantile};
 use waycairn_gaussian::settings::{ParametersSettings, PriorDefinitions, ProblemSettings};
 use waycairn_gaussian::{
     Activation, Linear, Network, Pairs, Prior, Problem, SplitSizes, TrainingData, uniform,
@@ -499,11 +499,4 @@ fn planned(built: &[&ProductReport]) -> String {
     let told: Vec<String> =
         sums.iter().filter(|(_, sum)| sum.is_finite()).map(|(key, sum)| format!("{sum} {key}")).collect();
     if told.is_empty() { "nothing".to_owned() } else { told.join(", ") }
-}
-
-/// The most memory that this process has held, in MiB.
-fn peak() -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok().map(|kilobytes| kilobytes / 1024.0)
 }

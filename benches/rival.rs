@@ -184,6 +184,14 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     low + (high - low) * place.fract()
 }
 
+/// The most memory that this process has held, in MiB.
+#[must_use]
+pub fn peak() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok().map(|kilobytes| kilobytes / 1024.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@
 //!   of each; limit one second, warm.
 //! - `wide`: four keys out of a root of 1,000 keys beside four keys out of one of four, with the same rows; limit twice.
 //! - `sparse`: a key that 26 of 10 million records have, beside one that all have.
+//! - `memory`: what a fold of all columns and a compaction hold at most, of a root and of one with four times the rows.
 //! - `ingest`: records of ten metrics a second from one thread that records as fast as it can, to a durable close; limit 500,000.
 //! - `latency`: the time of a `value()` of ten metrics while the writer publishes and the journal is written, in a loop that
 //!   makes 20,000 a second; limits half a microsecond for the median and 20 us for the 99.9th percentile.
@@ -23,6 +24,8 @@
 //! - Wide: a key costs what it costs among four, since footers are read once and columns that are not asked for never.
 //! - Ten thousand records with a key each: a close held 2.3 GB, of which 1.8 GB were contexts of Zstandard, one a column, and 0.65 GB
 //!   a batch of the merge; with Snappy in wide parts and batches that are bounded by their cells it holds 0.28 GB.
+//! - Memory: a fold of 50 columns as a stream holds 38 MiB of 112 parts and 53 MiB of 400 (four times the rows), a compaction 77 and
+//!   93 MiB.
 //! - Ingest: 1.38 to 1.71 million records a second, at most 104 MiB; batches go out faster than the journal's interval, so it is hardly
 //!   written.
 //! - After that: 6.0 ms for the fields of a node out of 10,000 parts, 7.5 ms for all of its view, 248 ms for a first open.
@@ -37,9 +40,9 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use waycairn_benches::{compare, median, quantile, run};
+use waycairn_benches::{compare, median, peak, quantile, run};
 use waycairn_dag::Node;
-use waycairn_store::{Expr, ObjectReader, ObjectStore, Scalar, StoreOptions};
+use waycairn_store::{Expr, ObjectReader, ObjectStore, Scalar, StoreOptions, compact_root};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -310,11 +313,37 @@ fn latency() -> Outcome<()> {
     Ok(())
 }
 
-/// The most memory that this process has held, in MiB.
-fn peak() -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok().map(|kilobytes| kilobytes / 1024.0)
+/// What a fold of all columns, and a compaction, hold at most, each in a process of its own: of a root, and of one with four
+/// times the rows in as many parts of the same size.
+fn memory() -> Outcome<()> {
+    for nodes in [25_000, 100_000] {
+        let folder = tempfile::tempdir()?;
+        generate(folder.path(), &Shape { runs: 4, nodes, processes: 4, keys: 50, fields: 25, rows: 4_000 })?;
+        let parts = fs::read_dir(values(folder.path()))?.count();
+        for what in ["fold", "compact"] {
+            let out = std::process::Command::new(std::env::current_exe()?)
+                .args([what.as_ref(), folder.path().as_os_str()])
+                .output()?;
+            print!("{parts} parts, {what}: {}", String::from_utf8(out.stdout)?);
+        }
+    }
+    Ok(())
+}
+
+/// One of the two, of a root.
+fn held(what: &str, root: &Path) -> Outcome<()> {
+    let rows = match what {
+        "fold" => {
+            let mut query = ObjectReader::open(root)?.query();
+            let keys: Vec<String> = (0..50).map(key).collect();
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            let batches = query.stream(&keys)?;
+            batches.map(|batch| batch.map_or(0, |batch| batch.num_rows())).sum::<usize>() as u64
+        }
+        _ => compact_root(root)?.rows,
+    };
+    println!("{rows} rows, at most {:.0} MiB", peak().unwrap_or(f64::NAN));
+    Ok(())
 }
 
 fn main() -> Outcome<()> {
@@ -324,12 +353,18 @@ fn main() -> Outcome<()> {
     {
         return open(Path::new(root), address);
     }
-    let parts: [(&str, Part); 7] = [
+    if let [what, root] = words.as_slice()
+        && (what == "fold" || what == "compact")
+    {
+        return held(what, Path::new(root));
+    }
+    let parts: [(&str, Part); 8] = [
         ("one", one),
         ("many", many),
         ("points", points),
         ("wide", wide),
         ("sparse", sparse),
+        ("memory", memory),
         ("ingest", ingest),
         ("latency", latency),
     ];
