@@ -11,6 +11,7 @@ mod gaussian;
 mod golden;
 mod help;
 mod journal;
+mod killed;
 mod plugins;
 mod python;
 mod records;
