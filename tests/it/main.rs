@@ -12,6 +12,7 @@ mod golden;
 mod help;
 mod journal;
 mod killed;
+mod limits;
 mod plugins;
 mod python;
 mod records;
