@@ -17,6 +17,7 @@ mod plugins;
 mod python;
 mod records;
 mod resume;
+mod shapes;
 mod study;
 mod tour;
 
