@@ -28,7 +28,8 @@ fn make_old(path: &Path) {
 fn where_there_are_no_locks_the_journal_says_that_its_writer_lives_and_others_leave_it_alone() {
     let root = TempDir::new().unwrap();
     let _no_locks = refuse("lock", root.path(), ENOLCK, u64::MAX);
-    let store = ObjectStore::open(root.path(), quick()).unwrap();
+    let options = StoreOptions { batch_deadline: Duration::from_secs(3_600), ..quick() };
+    let store = ObjectStore::open(root.path(), options).unwrap();
     record(&store, 0);
     store.flush().unwrap();
     record(&store, 1);
