@@ -43,7 +43,7 @@ fn child_telling_writer() {
         store.value(&node(run, seq), &fields).expect("a record");
         if seq % 10 == 9 {
             writeln!(say, "\nrecorded {}", seq + 1).expect("a reader");
-            thread::sleep(Duration::from_millis(3));
+            thread::sleep(Duration::from_millis(5));
         }
     }
 }

@@ -22,7 +22,7 @@ fn value(number: usize, seq: u64) -> Scalar {
     match number % 4 {
         0 => Scalar::Int(seq.cast_signed()),
         1 => Scalar::Float(seq as f64 + 0.5),
-        2 => Scalar::Bool(seq % 2 == 0),
+        2 => Scalar::Bool(seq.is_multiple_of(2)),
         _ => format!("text {seq}").as_str().into(),
     }
 }
@@ -30,7 +30,7 @@ fn value(number: usize, seq: u64) -> Scalar {
 /// Forty keys of its own, and a few that others have as well.
 fn fields(seq: u64) -> BTreeMap<String, Scalar> {
     let own = (seq as usize..KEYS).step_by(RECORDS as usize);
-    let shared = [0, 1, 2, 3].into_iter().filter(|number| seq % (3 + *number as u64) == 0);
+    let shared = [0, 1, 2, 3].into_iter().filter(|number| seq.is_multiple_of(3 + *number as u64));
     own.chain(shared).map(|number| (key(number), value(number, seq))).collect()
 }
 
