@@ -1,11 +1,12 @@
 //! Roots that earlier programs wrote, read by the program of today: `tests/golden` says what they are.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
 
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use serde_json::Value;
 use waycairn_durable::Digest;
 use waycairn_store::ObjectReader;
@@ -104,6 +105,101 @@ fn an_earlier_root_is_recovered_and_compacted_and_answers_as_before() {
         assert!(!files(&root.path()).iter().any(|path| is_journal(path)), "it was published");
         ask(&sample, &root);
     }
+}
+
+/// The keys of a footer that are ours, with their texts.
+fn footer(path: &Path) -> BTreeMap<String, String> {
+    let file = fs::File::open(path).expect("a part");
+    let reader = SerializedFileReader::new(file).expect("a footer");
+    let pairs = reader.metadata().file_metadata().key_value_metadata().expect("keys").clone();
+    let ours = pairs.into_iter().filter(|pair| pair.key.starts_with("waycairn."));
+    ours.map(|pair| (pair.key, pair.value.expect("a text"))).collect()
+}
+
+#[test]
+fn the_footers_of_an_earlier_root_say_what_they_said() {
+    let expected = [
+        (
+            "part-0d39a6f1-a4d4-456a-a3cd-eaecd2f71ed3.parquet",
+            vec![
+                ("waycairn.first", r#"["long","94ac",0]"#),
+                ("waycairn.format", "1.0"),
+                ("waycairn.last", r#"["long","94ac",65999]"#),
+                ("waycairn.parents", "[]"),
+                ("waycairn.rest_of", "part-75085ada-615d-4867-bec4-3182f3424a75.parquet"),
+                ("waycairn.rows", "66000"),
+                ("waycairn.runs", r#"[["long","94ac",0,65999]]"#),
+                ("waycairn.sparse", r#"{"rare":[1]}"#),
+                ("waycairn.writer", "feefd6dc-0b94-46a9-887c-c1cf893db440"),
+                ("waycairn.writes", "[1796088826868025929,1796088826962281712]"),
+            ],
+        ),
+        (
+            "part-c6c083ae-e669-4c8b-a7ca-b4ea7386e0dc.parquet",
+            vec![
+                ("waycairn.first", r#"["branch","4ad8678425bc834f",0]"#),
+                ("waycairn.format", "1.0"),
+                ("waycairn.last", r#"["second","16598aa3ff1450b7",0]"#),
+                (
+                    "waycairn.parents",
+                    r#"[["branch","4ad8678425bc834f",0,0],["first","7d0e6d33e78ca383",0,2]]"#,
+                ),
+                (
+                    "waycairn.replaces",
+                    concat!(
+                        r#"["part-59aa23a7-6f21-4644-9ccb-1c2c16d495d3.parquet","#,
+                        r#""part-470d10f6-e5be-4d38-b81d-4f4636c48786.parquet","#,
+                        r#""part-2e44f283-4e3f-4f5e-9612-6f8d29e56002.parquet","#,
+                        r#""part-03cb7c52-e5cb-4857-9012-7caa3e59f564.parquet","#,
+                        r#""part-5c358ba5-ac8c-41d6-96e8-2a28490cef46.parquet"]"#,
+                    ),
+                ),
+                ("waycairn.rows", "26"),
+                (
+                    "waycairn.runs",
+                    concat!(
+                        r#"[["branch","4ad8678425bc834f",0,1],["first","7d0e6d33e78ca383",0,3],"#,
+                        r#"["second","16598aa3ff1450b7",0,0]]"#,
+                    ),
+                ),
+                ("waycairn.writes", "[1796088826729957852,1796088826844429102]"),
+            ],
+        ),
+    ];
+    let values = folder().join("v2/root/objects/values");
+    let mut keys = BTreeSet::new();
+    for (name, footer_then) in expected {
+        let now = footer(&values.join(name));
+        let now: Vec<(&str, &str)> = now.iter().map(|(key, text)| (key.as_str(), text.as_str())).collect();
+        assert_eq!(now, footer_then, "{name}");
+        keys.extend(footer_then.iter().map(|(key, _)| format!("`{key}`")));
+    }
+    let page = fs::read_to_string(folder().join("../../docs/format.md")).expect("the page");
+    let table =
+        page.split("### Footer keys").nth(1).and_then(|rest| rest.split("\n#").next()).expect("the table");
+    let rows: String = table.lines().filter_map(|line| line.split('|').nth(1)).collect();
+    let told: BTreeSet<String> =
+        rows.split([',', ' ']).filter(|word| word.starts_with("`waycairn.")).map(str::to_owned).collect();
+    assert_eq!(keys, told, "each key of the page stands in a part of the sample");
+}
+
+#[test]
+fn the_runs_in_the_footers_of_an_earlier_root_say_which_parts_a_question_passes_over() {
+    let (_, root) = samples().into_iter().find(|(sample, _)| sample.ends_with("v2")).expect("the sample");
+    let read = |question: &str| {
+        let explained = root.json(&["query", question, "--explain"]);
+        let counts = ["parts_read", "parts_pruned", "rows_read"];
+        counts.map(|key| explained[key].as_u64().expect("a count"))
+    };
+    // The journal of the sample is a part of its own, and of a run of its own.
+    assert_eq!(read("name = 'first'"), [1, 2, 26]);
+    assert_eq!(read("name = 'long'"), [1, 2, 66_000]);
+    assert_eq!(read("name = 'long' and nonce = '94ac'"), [1, 2, 66_000]);
+    // Between `branch` and `second` in the order of names, so that first and last do not tell.
+    assert_eq!(read("name = 'other'"), [0, 3, 0]);
+    assert_eq!(read("name = 'first' and nonce = '0000000000000000'"), [0, 3, 0]);
+    assert_eq!(read("name = 'first' and seq > 3"), [0, 3, 0], "the positions of each run stand there too");
+    assert_eq!(read("name = 'second' and seq > 0"), [0, 3, 0]);
 }
 
 fn is_journal(path: &Path) -> bool {

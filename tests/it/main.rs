@@ -11,10 +11,13 @@ mod gaussian;
 mod golden;
 mod help;
 mod journal;
+mod killed;
+mod limits;
 mod plugins;
 mod python;
 mod records;
 mod resume;
+mod shapes;
 mod study;
 mod tour;
 

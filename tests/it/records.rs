@@ -178,9 +178,13 @@ fn f08_a_thousand_single_values_are_one_part() {
     for seq in 0..1_000 {
         store.value(&node("r", seq), &[("a", 1.into())]).expect("a record");
     }
-    store.flush().expect("a flush");
+    let flushed = store.flush().expect("a flush");
+    assert_eq!((flushed.records, flushed.parts), (1_000, 1));
     assert_eq!(parts(folder.path()).len(), 1, "a call is no file");
-    store.close().expect("closed");
+    let closed = store.close().expect("closed");
+    assert_eq!((closed.parts, closed.compaction.sources), (1, 0), "nothing was to be merged");
+    let left = fs::read_dir(values(folder.path())).expect("the values").count();
+    assert_eq!(left, 1, "no call left anything else");
 }
 
 /// Changes the bytes of the metric columns of a part, which stand between those of the identity and the footer.

@@ -12,6 +12,8 @@
 //!   crashes the program at each of its steps.
 //!
 //! Within a process a test can make the disk refuse steps below a folder, with the error number of its choice: `refuse`.
+//! Two names that are no steps make a folder one of another file system: below one where `lock` is refused files have no
+//! locks, and a root where `case` is refused does not tell upper case from lower case.
 //!
 //! A killed process keeps what is in the page cache, so no such run can see a missing sync. That is why the order of
 //! the steps is asserted as well, over the trace that `record` gives within one thread.
@@ -28,11 +30,19 @@ pub(crate) fn step(_name: &'static str, _path: &std::path::Path) -> std::io::Res
     Ok(())
 }
 
+/// Whether a test refuses what is no step; see the module.
+#[cfg(not(any(test, feature = "fault")))]
+#[inline(always)]
+#[expect(clippy::unnecessary_wraps, reason = "with the feature a test can make it fail")]
+pub(crate) fn refused(_name: &str, _path: &std::path::Path) -> std::io::Result<()> {
+    Ok(())
+}
+
 #[cfg(any(test, feature = "fault"))]
 pub use enabled::{Refusal, Step, point, record, refuse};
 
 #[cfg(any(test, feature = "fault"))]
-pub(crate) use enabled::step;
+pub(crate) use enabled::{refused, step};
 
 #[cfg(any(test, feature = "fault"))]
 mod enabled {
@@ -90,7 +100,8 @@ mod enabled {
         Refusal(id)
     }
 
-    fn refusal(name: &str, path: &Path) -> io::Result<()> {
+    /// Whether a test refuses this, a step or not; no point is passed.
+    pub(crate) fn refused(name: &str, path: &Path) -> io::Result<()> {
         let mut all = REFUSED.lock().unwrap_or_else(PoisonError::into_inner);
         let fits =
             |refused: &Refused| refused.left > 0 && refused.step == name && path.starts_with(&refused.below);
@@ -114,7 +125,7 @@ mod enabled {
 
     pub(crate) fn step(name: &'static str, path: &Path) -> io::Result<()> {
         pass(name, Some(path));
-        refusal(name, path)
+        refused(name, path)
     }
 
     /// Runs `body` and returns the points that it passed in this thread, in order.

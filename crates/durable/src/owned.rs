@@ -61,7 +61,7 @@ impl OwnedFile {
         let temporary = temporary::beside(path)?;
         let file = system::create_file(&temporary)?;
         let temporary = Temporary::new(temporary, Kind::File);
-        let locked = lock_at_once(&file, path)
+        let locked = locked(&file, path)
             .map_err(|error| CommitError::io("lock the file", path)(io::Error::other(error)))?;
         system::rename(temporary.path(), path).map_err(CommitError::io("name the file", path))?;
         temporary.keep();
@@ -79,7 +79,7 @@ impl OwnedFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(failed("open the file"))?,
         };
-        let locked = match lock_at_once(&file, path) {
+        let locked = match locked(&file, path) {
             Err(LockError::Busy { .. }) => return Ok(None),
             locked => locked?,
         };
@@ -106,7 +106,9 @@ impl OwnedFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             file => file.map_err(failed)?,
         };
-        match try_shared(&file, path) {
+        let has_locks = fault::refused("lock", path);
+        let has_locks = has_locks.map_err(|source| LockError::Unsupported { path: path.to_owned(), source });
+        match has_locks.and_then(|()| try_shared(&file, path)) {
             Err(LockError::Unsupported { .. }) => {
                 let last = file.metadata().and_then(|metadata| metadata.modified()).map_err(failed)?;
                 let now = crate::time::to_system(crate::time::now_nanos());
@@ -201,6 +203,11 @@ impl Drop for OwnedFile {
             tracing::debug!(path = %self.path.display(), %error, "a lock ends with its file");
         }
     }
+}
+
+/// Takes the lock of a file of one's own, or of one that is dead; `false` where the file system has no locks.
+fn locked(file: &File, path: &Path) -> Result<bool, LockError> {
+    if fault::refused("lock", path).is_err() { Ok(false) } else { lock_at_once(file, path) }
 }
 
 /// Whether the owner of a file without a lock has said nothing for long. The clock is that of the file system, which

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::temporary::{self, Kind, Temporary};
 use crate::{
-    CommitError, Durability, StagedFile, VersionError, create_dir_all, is_dangling, open_file, system,
+    CommitError, Durability, StagedFile, VersionError, create_dir_all, fault, is_dangling, open_file, system,
 };
 
 /// The file in a root that says its version.
@@ -127,7 +127,8 @@ pub fn ensure_format(root: &Path) -> Result<FormatVersion, VersionError> {
         StagedFile::create(&path, Durability::Regenerable).map_err(|error| unwritable(root, error))?;
         return Ok(version);
     }
-    if is_case_insensitive(root, |other| other.try_exists()).map_err(|error| unwritable(root, error))? {
+    let exists = |other: &Path| Ok(fault::refused("case", root).is_err() || other.try_exists()?);
+    if is_case_insensitive(root, exists).map_err(|error| unwritable(root, error))? {
         return Err(VersionError::CaseInsensitive { root: root.to_owned() });
     }
     write_version(&path).map_err(|error| unwritable(root, error))?;

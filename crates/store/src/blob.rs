@@ -320,6 +320,8 @@ pub(crate) fn check_file_name(name: &str) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    mod disk;
+
     use super::*;
 
     #[test]

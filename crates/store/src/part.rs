@@ -412,6 +412,8 @@ impl<W: Write + Send> PartWriter<W> {
         {
             self.writer.append_key_value_metadata(KeyValue::new(FOOTER_SPARSE.to_owned(), text));
         }
+        // What the disk says to the last of the rows stays an error of its own; that of the next step is a text.
+        self.writer.sync()?;
         self.writer.into_inner()
     }
 }

@@ -1,4 +1,4 @@
-//! For tests: what is physically in the parts of a root, without any fold.
+//! For tests: what is physically in a root, without any fold, and how it came there.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use waycairn_durable::fault::Step;
 
 use crate::field::Scalar;
 use crate::part::{PartFacts, is_part_name, values_folder};
+use crate::retry::RetryPolicy;
 use crate::schema::{NAME, NONCE, PROCESS, RESERVED_PREFIX, SEQ, SORT_ORDER, WRITE, WRITER};
 
 /// One row as it lies in a part.
@@ -69,6 +71,30 @@ pub(crate) fn strays(root: &Path) -> Vec<String> {
         names.filter(|name| !is_part_name(name)).map(|name| name.into_string().unwrap()).collect();
     strays.sort();
     strays
+}
+
+/// Every hidden name below a folder, at any depth, that a commit left.
+pub(crate) fn temporaries(folder: &Path) -> Vec<PathBuf> {
+    let (mut found, mut open) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = open.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.file_name().is_some_and(waycairn_durable::is_temporary) {
+                found.push(path);
+            } else if path.is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Waits of a hundredth of those of a user.
+pub(crate) fn impatient() -> RetryPolicy {
+    let mut policy = RetryPolicy::default();
+    for wait in policy.claim.iter_mut().chain(&mut policy.transient).chain([&mut policy.full]) {
+        *wait /= 100;
+    }
+    policy
 }
 
 /// The rows of all parts, each part checked against what its footer says and against its order.
@@ -144,4 +170,36 @@ fn append(batch: &RecordBatch, rows: &mut Vec<Physical>) {
         }
         rows.push(Physical { cells });
     }
+}
+
+/// Asserts that a file was synced under its temporary name before it got its own, and its name after that.
+pub(crate) fn assert_file_synced(steps: &[Step], target: &Path) {
+    let named = place(steps, "rename", target);
+    let closed = steps[..named].iter().rev().find(|step| step.name == "file.close");
+    let temporary = closed.and_then(|step| step.path.as_deref()).unwrap();
+    assert_eq!(temporary.parent(), target.parent(), "another file was closed before the name");
+    assert!(place(steps, "file.sync", temporary) < named, "{}: {steps:#?}", target.display());
+    assert_name_synced(steps, named, target);
+}
+
+/// Asserts that all that is in a folder was synced under its temporary name before it got its own, and its name after
+/// that.
+pub(crate) fn assert_folder_synced(steps: &[Step], temporary: &Path, target: &Path) {
+    let named = place(steps, "rename", target);
+    for entry in fs::read_dir(target).unwrap() {
+        let file = temporary.join(entry.unwrap().file_name());
+        assert!(place(steps, "file.sync", &file) < named, "{}: {steps:#?}", file.display());
+    }
+    assert!(place(steps, "folder.sync", temporary) < named, "{}: {steps:#?}", target.display());
+    assert_name_synced(steps, named, target);
+}
+
+fn assert_name_synced(steps: &[Step], named: usize, target: &Path) {
+    let next = steps[named + 1..].iter().find(|step| step.path.is_some()).unwrap();
+    assert_eq!((next.name, next.path.as_deref()), ("folder.sync", target.parent()), "{}", target.display());
+}
+
+fn place(steps: &[Step], name: &str, path: &Path) -> usize {
+    let found = steps.iter().position(|step| step.name == name && step.path.as_deref() == Some(path));
+    found.unwrap_or_else(|| panic!("no {name} of {} in {steps:#?}", path.display()))
 }

@@ -154,3 +154,6 @@ impl Drop for Guard<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use super::*;
 use crate::fault::refuse;
 
 const ENOSPC: i32 = 28;
+const ENOLCK: i32 = 37;
 
 #[test]
 fn durable_6_an_owned_file_is_taken_when_its_owner_is_dead_and_once() {
@@ -52,6 +53,28 @@ fn durable_6_without_locks_silence_decides() {
     owned.beat().unwrap();
     assert!(!is_silent(&owned.file, &path).unwrap());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "the look at the clock leaves nothing");
+}
+
+#[test]
+fn where_there_are_no_locks_an_owner_lives_as_long_as_it_beats() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    let _no_locks = refuse("lock", folder.path(), ENOLCK, u64::MAX);
+    let mut owned = OwnedFile::create(&path).unwrap();
+    owned.append(b"1").unwrap();
+    assert!(owned.needs_heartbeat());
+    let silent = || {
+        let before = crate::time::to_system(crate::time::now_nanos()) - SILENCE - Duration::from_secs(5);
+        File::options().write(true).open(&path).unwrap().set_modified(before).unwrap();
+    };
+    assert!(OwnedFile::is_owned(&path).unwrap() && OwnedFile::take(&path).unwrap().is_none());
+    silent();
+    assert!(!OwnedFile::is_owned(&path).unwrap());
+    owned.beat().unwrap();
+    assert!(OwnedFile::is_owned(&path).unwrap() && OwnedFile::take(&path).unwrap().is_none());
+    silent();
+    drop(owned);
+    assert_eq!(OwnedFile::take(&path).unwrap().unwrap().length, 1);
 }
 
 #[test]

@@ -166,6 +166,21 @@ fn an_unwritable_root_is_refused_with_the_step_and_the_path() {
 }
 
 #[test]
+fn a_root_on_a_file_system_that_folds_case_is_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    let folds = crate::fault::refuse("case", &root, 0, u64::MAX);
+    for _ in 0..2 {
+        let error = ensure_format(&root).unwrap_err();
+        assert!(matches!(&error, VersionError::CaseInsensitive { root: at } if *at == root), "{error:?}");
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+        assert_eq!(read_format(&root).unwrap(), None);
+    }
+    drop(folds);
+    assert_eq!(ensure_format(&root).unwrap(), ONE);
+}
+
+#[test]
 fn a_file_system_that_folds_case_is_found_out() {
     let root = tempfile::tempdir().unwrap();
     assert!(!is_case_insensitive(root.path(), |other| other.try_exists()).unwrap());

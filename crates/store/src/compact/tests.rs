@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod disk;
+
 use std::fs::{self, File};
 
 use tempfile::TempDir;

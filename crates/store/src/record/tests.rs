@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod disk;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

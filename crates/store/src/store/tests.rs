@@ -264,6 +264,20 @@ fn store_7_a_marker_follows_durable_bytes() {
 }
 
 #[test]
+fn a_store_is_not_opened_where_two_names_could_mean_one_file() {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path().join("root");
+    let folds = waycairn_durable::fault::refuse("case", &root, 0, u64::MAX);
+    let error = ObjectStore::open(&root, StoreOptions::default()).unwrap_err();
+    assert!(matches!(&error, StoreError::Format { .. }), "{error:?}");
+    let text = std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
+    assert!(text.contains("does not tell upper case from lower case"), "{text}");
+    assert_eq!(names(&root), [""; 0], "nothing was made");
+    drop(folds);
+    ObjectStore::open(&root, StoreOptions::default()).unwrap().close().unwrap();
+}
+
+#[test]
 fn store_7_only_an_unmarked_checkpoint_is_removed() {
     let root = TempDir::new().unwrap();
     let store = open(&root, StoreOptions::default());

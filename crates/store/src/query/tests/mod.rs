@@ -14,3 +14,5 @@ mod runs;
 mod scope;
 mod sql;
 mod stream;
+mod terms;
+mod wide;
