@@ -55,7 +55,10 @@ pub enum TrainError {
     #[error(transparent)]
     Save(#[from] SaveError),
     /// A launch that went on without records ended with an error.
-    #[error("the launch ended with an error, and {unrecorded} of its records were not kept")]
+    #[error(
+        "the launch ended with an error, and {unrecorded} of its records {} not kept",
+        if *unrecorded == 1 { "was" } else { "were" }
+    )]
     Degraded {
         /// Records of the launch that are neither in parts nor in a journal.
         unrecorded: u64,

@@ -180,7 +180,10 @@ impl<'a> Trainer<'a> {
         let store = self.job.store();
         // It waits for room once more.
         let lost = unjournaled(store.close_uncompacted().map(drop));
-        TrainError::Degraded { unrecorded: self.unrecorded + store.dropped() + lost, source: Box::new(error) }
+        match self.unrecorded + store.dropped() + lost {
+            0 => error,
+            unrecorded => TrainError::Degraded { unrecorded, source: Box::new(error) },
+        }
     }
 
     fn train(&mut self, first: bool) -> Result<Ended, TrainError> {

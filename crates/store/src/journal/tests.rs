@@ -350,20 +350,11 @@ fn twice(store: &ObjectStore) -> usize {
     store.reader().sql(text).unwrap().num_rows()
 }
 
-/// Waits of a hundredth of those of a user.
-fn impatient() -> crate::retry::RetryPolicy {
-    let mut policy = crate::retry::RetryPolicy::default();
-    for wait in policy.claim.iter_mut().chain(&mut policy.transient).chain([&mut policy.full]) {
-        *wait /= 100;
-    }
-    policy
-}
-
 #[test]
 fn store_2_a_part_that_may_not_be_made_for_a_while_is_made_then() {
     let root = TempDir::new().unwrap();
     let values = values_folder(root.path());
-    let store = ObjectStore::open_with(root.path(), quick(), impatient()).unwrap();
+    let store = ObjectStore::open_with(root.path(), quick(), testkit::impatient()).unwrap();
     record(&store, 0);
     // From here on the journal makes no file, so all that is refused is the claim of the part.
     until(|| store.queue().unjournaled() == 0);
@@ -389,7 +380,7 @@ fn store_2_a_disk_that_is_broken_to_the_end_fails_the_store_and_keeps_the_journa
         [("file.write", EIO), ("rename", ESTALE), ("file.sync", ETIMEDOUT), ("folder.sync", EIO)]
     {
         let root = TempDir::new().unwrap();
-        let store = ObjectStore::open_with(root.path(), quick(), impatient()).unwrap();
+        let store = ObjectStore::open_with(root.path(), quick(), testkit::impatient()).unwrap();
         record(&store, 0);
         store.flush().unwrap();
         record(&store, 1);
@@ -447,7 +438,7 @@ fn store_2_on_a_full_disk_a_full_queue_drops_and_counts_or_waits_as_long_as_it_m
     for when_full in [WhenFull::Drop, WhenFull::Block(Duration::from_millis(30))] {
         let root = TempDir::new().unwrap();
         let options = StoreOptions { batch_rows: 2, queue_rows: 4, when_full, ..quick() };
-        let store = ObjectStore::open_with(root.path(), options, impatient()).unwrap();
+        let store = ObjectStore::open_with(root.path(), options, testkit::impatient()).unwrap();
         let disk = refuse("file.write", &values_folder(root.path()), ENOSPC, u64::MAX);
         let (mut accepted, mut refused) = (0, 0);
         for seq in 0..12 {

@@ -22,7 +22,7 @@ fn every_file_of_an_attachment_is_synced_before_it_is_named() {
     // The second time they replace those of the first.
     for payload in 1..=2 {
         let job = Job::new(&node(0), attachment(0.1, payload, &["x.plot.svg"])).unwrap();
-        let (written, steps) = record(|| artifacts.shared.write(&job));
+        let (written, steps) = record(|| artifacts.shared.write(&job, true));
         written.unwrap();
         let folder = folder(&root, &node(0));
         for name in ["a.msgpack", "b.msgpack", "x.plot.svg"] {
