@@ -13,7 +13,7 @@ use serde_json::error::Category;
 use serde_json::json;
 use serde_json::value::RawValue;
 use waycairn_dag::{Address, Node, Nonce};
-use waycairn_store::{ObjectStore, RecordError, Scalar, StoreError, StoreOptions, WhenFull};
+use waycairn_store::{CloseReport, ObjectStore, RecordError, Scalar, StoreError, StoreOptions, WhenFull};
 use waycairn_train::Stop;
 
 use crate::context::Context;
@@ -186,18 +186,19 @@ pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError
             break;
         }
     }
-    let (stopped, unread) = (stop.is_requested(), answers.unread);
-    let ended = match failed {
-        Some(error) => Err(error),
-        None => recorder.flush(),
-    };
-    if let (true, Ok(durable)) = (stopped, &ended) {
-        // Whoever was to read it may have been stopped as well.
-        answers.say(durable);
+    if failed.is_none() && !stop.is_requested() {
+        // It waits for room. What fails is told when the stores are closed: how much is in no part, and in the journal.
+        drop(recorder.flush());
     }
-    // What is in no part is in the journal now, and this says of how much that is true.
-    let refused = recorder.close(stopped || ended.is_err())?;
-    ended?;
+    let (stopped, unread, refused) = (stop.is_requested(), answers.unread, recorder.refused);
+    let durable = recorder.close(stopped || failed.is_some())?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if stopped {
+        // Whoever was to read it may have been stopped as well.
+        answers.say(&durable);
+    }
     if unread {
         return Err(CliError::new("io", "the answers to flushes could not be written")
             .why("what was to read them has gone")
@@ -389,10 +390,14 @@ impl<'a> Recorder<'a> {
         for store in stores {
             durable += self.flush_store(&store)?;
         }
-        Ok(Value::from(match self.refused {
+        Ok(self.answer(durable))
+    }
+
+    fn answer(&self, durable: u64) -> Value {
+        Value::from(match self.refused {
             0 => json!({"durable": durable}),
             refused => json!({"durable": durable, "refused": refused}),
-        }))
+        })
     }
 
     fn flush_store(&mut self, store: &ObjectStore) -> Result<u64, CliError> {
@@ -416,11 +421,11 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// With `soon` the parts stay as they are, and all stores close at once: whoever asked for a stop may kill soon, and each
+    /// Closes all stores, and says how many records are durable. With `soon` the parts stay as they are, and all stores close at once: whoever asked for a stop may kill soon, and each
     /// waits a while for a disk that is full.
-    fn close(self, soon: bool) -> Result<u64, CliError> {
-        let stores: Vec<_> = self.stores.into_values().map(|open| open.store).collect();
-        let closed: Vec<Result<_, StoreError>> = match soon {
+    fn close(self, soon: bool) -> Result<Value, CliError> {
+        let stores: Vec<_> = self.stores.values().map(|open| Arc::clone(&open.store)).collect();
+        let closed: Vec<Result<CloseReport, StoreError>> = match soon {
             true => std::thread::scope(|scope| {
                 let closing: Vec<_> =
                     stores.iter().map(|store| scope.spawn(|| store.close_uncompacted())).collect();
@@ -436,9 +441,10 @@ impl<'a> Recorder<'a> {
             }),
             false => stores.iter().map(|store| store.close()).collect(),
         };
-        let mut failed: Option<StoreError> = None;
+        let (mut failed, mut durable) = (None, self.closed);
         // All are closed before an error of one is told.
         for closed in closed {
+            let closed = closed.map(|report| durable += report.records);
             failed = match (failed, closed.err()) {
                 (
                     Some(StoreError::Failed { unwritten, journaled, source }),
@@ -453,7 +459,7 @@ impl<'a> Recorder<'a> {
         }
         match failed {
             Some(error) => Err(failure::store(error)),
-            None => Ok(self.refused),
+            None => Ok(self.answer(durable)),
         }
     }
 }
