@@ -168,26 +168,24 @@ pub(crate) fn run(args: &RecordArgs, context: &Context) -> Result<Exit, CliError
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let asked = match recorder.take(&line) {
-            Ok(Asked::Flush) => recorder.flush().map(|durable| answers.say(&durable)),
+        match recorder.take(&line) {
+            Ok(Asked::Nothing) => {}
+            Ok(Asked::Flush) => match recorder.flush() {
+                Ok(durable) => answers.say(&durable),
+                // What failed is told when the stores are closed.
+                Err(_) => break,
+            },
             Ok(Asked::Close) => break,
-            Ok(Asked::Nothing) => Ok(()),
-            Err(Refused::Line(what)) => {
-                recorder.refuse(number, &what);
-                Ok(())
-            }
+            Err(Refused::Line(what)) => recorder.refuse(number, &what),
             Err(Refused::Store(error)) => {
                 recorder.refuse(number, "neither it nor what follows is recorded");
-                Err(error)
+                failed = Some(error);
+                break;
             }
-        };
-        if let Err(error) = asked {
-            failed = Some(error);
-            break;
         }
     }
     if failed.is_none() && !stop.is_requested() {
-        // It waits for room. What fails is told when the stores are closed: how much is in no part, and in the journal.
+        // It waits for room. The close tells of a failure how much is in no part, and how much of that in the journal.
         drop(recorder.flush());
     }
     let (stopped, unread, refused) = (stop.is_requested(), answers.unread, recorder.refused);
