@@ -56,7 +56,7 @@ impl Layer {
     }
 }
 
-/// A layer, to be compiled for each kind of vectors by itself: together with other loops its sums are not kept in registers.
+/// A layer as it is compiled for each kind of vectors: in one codegen unit with all that it calls, or it is ten times slower.
 struct Product<'a> {
     layer: &'a Layer,
     input: &'a [f32],
